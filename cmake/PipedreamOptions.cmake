@@ -1,0 +1,31 @@
+option(PIPEDREAM_BUILD_TESTS "Build the tests" ON)
+set(PIPEDREAM_SANITIZE "" CACHE STRING "Value of -fsanitize=, empty for none")
+set(PIPEDREAM_OPTIMIZE "" CACHE STRING "Optimisation flags that replace the build type's")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+# CHECKs guard against bugs in every build; NDEBUG is not used to remove them.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+if(PIPEDREAM_OPTIMIZE)
+  set(CMAKE_CXX_FLAGS_DEBUG "-g1 ${PIPEDREAM_OPTIMIZE}")
+endif()
+
+add_compile_options(-Wall -Wextra -Werror -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 sees uninitialised values in moved-from StatusOr that are not there.
+  add_compile_options(-Wno-maybe-uninitialized)
+endif()
+if(PIPEDREAM_SANITIZE)
+  add_compile_options(-fsanitize=${PIPEDREAM_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${PIPEDREAM_SANITIZE})
+  add_compile_definitions(PIPEDREAM_SANITIZED=1)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()

@@ -1,0 +1,56 @@
+// One step of one stage replica. A schedule is a table of these; everything else about schedules
+// (transfers, versions, slots, loops) is derived by pure passes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/strong_int.h"
+
+namespace pipedream {
+
+enum class Op : uint8_t {
+  kForward,             // F: run the forward program on a training microbatch
+  kBackward,            // B: input-gradient and weight-gradient programs
+  kBackwardInput,       // I: input-gradient program only; a W follows later
+  kBackwardWeight,      // W: the weight-gradient program of an earlier I
+  kEvaluate,            // E: forward in inference form on an evaluation microbatch
+  kStep,                // U: apply the optimizer to the summed gradients, publish `version`
+  kSendActivation,      // SA
+  kReceiveActivation,   // RA
+  kSendGradient,        // SG
+  kReceiveGradient,     // RG
+  kSendEvaluation,      // SE
+  kReceiveEvaluation,   // RE
+  kReduce,              // R: sum gradients over the stage's replicas
+  kNorm,                // N: sum squared norms over all stages (global clipping)
+};
+
+struct Peer {
+  StageId stage;
+  ReplicaId replica;
+  auto operator<=>(const Peer&) const = default;
+};
+
+inline constexpr int32_t kNoSlot = -1;
+inline constexpr WeightVersion kNoVersion{-1};
+
+struct Instruction {
+  Op op = Op::kForward;
+  // The microbatch for all but Step, Reduce and Norm; there: the update's number (0, 1, ...).
+  // Evaluation microbatches have numbers of their own, running over all evaluations.
+  MicrobatchId microbatch;
+  // Weights that F, B, I, W, E read; for U the version it makes. kNoVersion elsewhere.
+  WeightVersion version = kNoVersion;
+  Peer peer;                  // of sends and receives
+  int32_t slot = kNoSlot;     // activation slot of F, B, I, W
+  auto operator<=>(const Instruction&) const = default;
+};
+
+// "F3@v1#0", "B0@v0#0", "E5@v30", "U1->v2", "SA3>1.0", "RG3<1.0", "SE5>1.0", "R1", "N1"; the "@v"
+// and "#slot" parts are absent where not assigned. Format and parse are inverses.
+std::string Format(const Instruction& instruction);
+
+}  // namespace pipedream

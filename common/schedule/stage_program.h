@@ -1,0 +1,58 @@
+// One worker's slice of a lowered, validated table: a rolled list of instructions, so that a run of
+// millions of microbatches stays small, plus what must be allocated before the first step.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/schedule/schedule_table.h"
+
+namespace pipedream {
+
+// `body` repeated; iteration k adds k * stride to microbatch numbers (k * version_stride to
+// versions, k * update_stride to update numbers, k * evaluation_stride to evaluation microbatches).
+struct ProgramBlock {
+  int64_t repeat = 1;
+  int64_t microbatch_stride = 0;
+  int64_t evaluation_stride = 0;
+  int64_t update_stride = 0;
+  int64_t version_stride = 0;
+  std::vector<Instruction> body;
+  bool operator==(const ProgramBlock&) const = default;
+};
+
+struct StageProgram {
+  StageId stage;
+  ReplicaId replica;
+  ScheduleShape shape;
+  WeightPolicy policy = WeightPolicy::kStash;
+  std::vector<ProgramBlock> blocks;
+  int32_t slots = 1;      // activation slots: microbatches in flight at most
+  int32_t versions = 1;   // weight versions alive at most
+  bool operator==(const StageProgram&) const = default;
+
+  bool first() const { return stage.value() == 0; }
+  bool last() const { return stage.value() + 1 == shape.stages(); }
+  int64_t instruction_count() const;
+};
+
+// Walks a program without unrolling it. Cheap to copy.
+class ProgramCursor {
+ public:
+  explicit ProgramCursor(const StageProgram& program) : program_(&program) { SkipEmpty(); }
+  bool done() const { return block_ == program_->blocks.size(); }
+  // REQUIRES: !done().
+  Instruction Get() const;
+  void Next();
+
+ private:
+  void SkipEmpty();
+  const StageProgram* program_;
+  size_t block_ = 0;
+  int64_t iteration_ = 0;
+  size_t index_ = 0;
+};
+
+}  // namespace pipedream
