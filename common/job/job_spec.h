@@ -1,0 +1,72 @@
+// Everything a user says about a job. Read from YAML (-f job.yaml) or flags; travels as proto
+// (codec); stored with the job.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/data/dataset.h"
+#include "common/graph/training_graph.h"
+#include "common/job/optimizer_spec.h"
+#include "common/job/run_shape.h"
+
+namespace pipedream {
+
+// A file that the job reads: content-addressed in the coordinator's blob store after upload, or a path
+// below the data root that all daemons share ("shared:train/images.idx3").
+struct FileReference {
+  std::string path;      // as the user wrote it
+  std::string sha256;    // set once it is in the blob store
+  int64_t bytes = 0;
+  bool operator==(const FileReference&) const = default;
+};
+
+enum class OnNonFinite { kStop };
+
+struct JobSpec {
+  std::string name;
+  FileReference model;
+  std::vector<FileReference> model_data;      // external tensor files, path relative to the model
+  std::vector<ColumnSpec> train_columns;      // ColumnSpec::path is the user's path
+  std::vector<ColumnSpec> evaluation_columns; // empty: no evaluation
+  std::vector<FileReference> data_files;      // every file that the columns name, by path
+
+  std::vector<LossTerm> loss;
+  OptimizerSpec optimizer;
+  LrSchedule learning_rate;
+  std::vector<std::string> train_patterns;    // override which tensors train
+  std::vector<std::string> freeze_patterns;
+
+  int64_t epochs = 1;
+  int64_t batch_size = 64;
+  int microbatches = 1;
+  bool shuffle = true;
+  uint64_t seed = 0;
+  bool evaluate = true;
+
+  std::string schedule = "pipedream";
+  int stages = 0;                  // 0: the planner chooses
+  int workers = 0;                 // 0: as many as are idle
+  int max_replicas = 0;            // per stage; 0: no limit; 1: a straight pipeline
+  std::vector<int> warmup;         // per stage; empty: the schedule's rule
+  std::string transport = "auto";
+  bool replica_lr = true;          // scale a replicated stage's rate by r_s / r_0 (planner.md 4)
+  double start_timeout_s = 600;    // waiting for workers longer than this fails the job; 0: never
+  bool operator==(const JobSpec&) const = default;
+};
+
+// kInvalidArgument names the field by its path in the job file ("optimizer.lr"), the value, and what
+// is allowed. Checks what needs no model and no data.
+absl::Status Validate(const JobSpec& spec);
+
+// YAML job file. Unknown keys are errors with line number and the nearest known key.
+absl::StatusOr<JobSpec> ParseJobYaml(std::string_view text, std::string_view file_name);
+std::string FormatJobYaml(const JobSpec& spec);
+
+RunShape MakeRunShape(const JobSpec& spec, int64_t train_samples, int64_t evaluation_samples);
+
+}  // namespace pipedream
