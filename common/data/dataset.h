@@ -24,7 +24,9 @@ struct ColumnSpec {
   // value = (raw - offset) * scale, for float columns.
   double scale = 1;
   double offset = 0;
-  // Text: rows are windows of this many tokens, starting every `stride` tokens (0: window).
+  // Text: rows are windows of this many tokens (0: as many as the model's input takes), starting every
+  // `stride` tokens (0: window). The largest shift of any column of the text, at least 1, is left free
+  // at its end, so that all of them have equally many rows.
   int64_t window = 0;
   int64_t stride = 0;
   // Text: tokens are shifted by this many positions (labels: 1).
@@ -79,7 +81,8 @@ class Dataset {
 };
 
 // Standard file names in a folder: train-images-idx3-ubyte[.gz] and friends, <split>-<column>.npy,
-// <split>.txt. `split` is "train" or "test". Fills name and path; kNotFound lists what was looked for.
+// <split>.txt. `split` is "train" or "test". Fills name and path; for images scale 1/255, for text labels
+// shift 1 and for held-out text the training text as vocabulary. kNotFound lists what was looked for.
 absl::StatusOr<std::vector<ColumnSpec>> FindColumns(const std::string& folder,
                                                     const std::string& split,
                                                     const std::vector<std::string>& inputs,
