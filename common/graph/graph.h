@@ -5,6 +5,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,7 @@ class Graph {
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
   std::vector<std::vector<NodeId>> consumers_;
+  std::map<std::string, ValueId, std::less<>> values_by_name_;
 };
 
 // Not thread-safe. Values and nodes get their ids in the order of adding; a node is added after what
@@ -92,13 +94,17 @@ class GraphBuilder {
                                                std::vector<ValueId> inputs, Attributes attributes,
                                                std::vector<std::string> output_names = {});
   void AddOutput(ValueId id) { graph_.outputs_.push_back(id); }
+  // Gives up an optional output (OpDef::optional_outputs): it becomes kNoValue in the node, and the
+  // value stays behind without producer. REQUIRES: no node reads it.
+  void DropOutput(NodeId node, int index);
   const Graph& graph() const { return graph_; }  // so far; consumers() is up to date
   absl::StatusOr<Graph> Build() &&;
 
  private:
   ValueId AddValue(Value value);
-  std::string UniqueName(std::string wanted) const;
+  std::string UniqueNodeName(std::string wanted);
   Graph graph_;
+  std::map<std::string, NodeId, std::less<>> nodes_by_name_;
 };
 
 }  // namespace pipedream

@@ -6,6 +6,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct Cost {
 
 struct OpDef {
   std::string_view name;
-  // Outputs of `node`, one per entry of node.outputs' wanted size as the operator defines it.
+  // All outputs that the operator defines; `inputs` has a default entry where one is absent.
   // kInvalidArgument says which input or attribute does not fit (without the node's name).
   absl::StatusOr<std::vector<TypedShape>> (*infer)(const Node& node,
                                                    const std::vector<TypedShape>& inputs);
@@ -50,6 +51,8 @@ struct OpDef {
   // Null: elementwise cost.
   Cost (*cost)(const Node& node, const std::vector<TypedShape>& inputs,
                const std::vector<TypedShape>& outputs) = nullptr;
+  // Bit i: output i may be dropped where nothing reads it (GraphBuilder::DropOutput).
+  uint32_t optional_outputs = 0;
 };
 
 // Null for an unknown name.
