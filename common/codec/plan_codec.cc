@@ -1,0 +1,150 @@
+#include "common/codec/plan_codec.h"
+
+#include "common/codec/field_check.h"
+#include "common/codec/lists.h"
+
+namespace pipedream {
+
+v1::MemoryPrediction ToProto(const MemoryPrediction& memory) {
+  v1::MemoryPrediction message;
+  message.set_weights(memory.weights);
+  message.set_gradients(memory.gradients);
+  message.set_optimizer(memory.optimizer);
+  message.set_activations(memory.activations);
+  message.set_buffers(memory.buffers);
+  message.set_workspace(memory.workspace);
+  return message;
+}
+
+absl::StatusOr<MemoryPrediction> FromProto(const v1::MemoryPrediction& message) {
+  FieldCheck check("MemoryPrediction");
+  check.Count("weights", message.weights()).Count("gradients", message.gradients());
+  check.Count("optimizer", message.optimizer()).Count("activations", message.activations());
+  check.Count("buffers", message.buffers()).Count("workspace", message.workspace());
+  PD_RETURN_IF_ERROR(check.status());
+  MemoryPrediction memory;
+  memory.weights = message.weights();
+  memory.gradients = message.gradients();
+  memory.optimizer = message.optimizer();
+  memory.activations = message.activations();
+  memory.buffers = message.buffers();
+  memory.workspace = message.workspace();
+  return memory;
+}
+
+v1::PlanStage ToProto(const PlanStage& stage) {
+  v1::PlanStage message;
+  message.set_first_node(stage.first_node);
+  message.set_last_node(stage.last_node);
+  message.set_first_node_name(stage.first_node_name);
+  message.set_last_node_name(stage.last_node_name);
+  message.mutable_workers()->Assign(stage.workers.begin(), stage.workers.end());
+  message.set_warmup(stage.warmup);
+  message.set_versions(stage.versions);
+  message.set_compute_s(stage.compute_s);
+  message.set_sync_s(stage.sync_s);
+  message.set_send_s(stage.send_s);
+  message.set_parameter_bytes(stage.parameter_bytes);
+  message.set_sent_bytes(stage.sent_bytes);
+  *message.mutable_memory() = ToProto(stage.memory);
+  return message;
+}
+
+absl::StatusOr<PlanStage> FromProto(const v1::PlanStage& message) {
+  FieldCheck check("PlanStage");
+  check.Int32("first_node", message.first_node());
+  check.Int32("last_node", message.last_node(), message.first_node());
+  check.Text("first_node_name", message.first_node_name());
+  check.Text("last_node_name", message.last_node_name());
+  check.Listed("workers", message.workers_size(), 10'000);
+  check.Require("workers", message.workers_size() > 0, "at least one worker");
+  for (const std::string& worker : message.workers()) check.Text("workers", worker, 256);
+  check.Int32("warmup", message.warmup()).Int32("versions", message.versions());
+  check.NotNegative("compute_s", message.compute_s()).NotNegative("sync_s", message.sync_s());
+  check.NotNegative("send_s", message.send_s());
+  check.Count("parameter_bytes", message.parameter_bytes());
+  check.Count("sent_bytes", message.sent_bytes());
+  PD_RETURN_IF_ERROR(check.status());
+  PlanStage stage;
+  stage.first_node = message.first_node();
+  stage.last_node = message.last_node();
+  stage.first_node_name = message.first_node_name();
+  stage.last_node_name = message.last_node_name();
+  stage.workers.assign(message.workers().begin(), message.workers().end());
+  stage.warmup = message.warmup();
+  stage.versions = message.versions();
+  stage.compute_s = message.compute_s();
+  stage.sync_s = message.sync_s();
+  stage.send_s = message.send_s();
+  stage.parameter_bytes = message.parameter_bytes();
+  stage.sent_bytes = message.sent_bytes();
+  PD_ASSIGN_OR_RETURN(stage.memory, FromProto(message.memory()));
+  return stage;
+}
+
+v1::PlanAlternative ToProto(const PlanAlternative& alternative) {
+  v1::PlanAlternative message;
+  message.set_name(alternative.name);
+  message.set_config(alternative.config);
+  message.set_step_s(alternative.step_s);
+  message.set_reason(alternative.reason);
+  return message;
+}
+
+absl::StatusOr<PlanAlternative> FromProto(const v1::PlanAlternative& message) {
+  FieldCheck check("PlanAlternative");
+  check.Text("name", message.name()).Text("config", message.config());
+  check.Text("reason", message.reason(), 65536).NotNegative("step_s", message.step_s());
+  PD_RETURN_IF_ERROR(check.status());
+  return PlanAlternative{message.name(), message.config(), message.step_s(), message.reason()};
+}
+
+v1::Plan ToProto(const Plan& plan) {
+  v1::Plan message;
+  message.set_schedule(plan.schedule);
+  message.set_rule(plan.rule);
+  AppendAll(plan.stages, message.mutable_stages());
+  message.set_step_s(plan.step_s);
+  message.set_bubble(plan.bubble);
+  AppendAll(plan.alternatives, message.mutable_alternatives());
+  message.mutable_warnings()->Assign(plan.warnings.begin(), plan.warnings.end());
+  message.set_planning_s(plan.planning_s);
+  return message;
+}
+
+absl::StatusOr<Plan> FromProto(const v1::Plan& message) {
+  FieldCheck check("Plan");
+  check.Text("schedule", message.schedule()).Text("rule", message.rule());
+  check.NotNegative("step_s", message.step_s()).Finite("bubble", message.bubble());
+  check.NotNegative("planning_s", message.planning_s());
+  check.Listed("warnings", message.warnings_size(), 10'000);
+  for (const std::string& warning : message.warnings()) check.Text("warnings", warning, 65536);
+  PD_RETURN_IF_ERROR(check.status());
+  Plan plan;
+  plan.schedule = message.schedule();
+  plan.rule = message.rule();
+  PD_RETURN_IF_ERROR(ReadAll(message.stages(), "Plan.stages", &plan.stages, 10'000));
+  PD_RETURN_IF_ERROR(
+      ReadAll(message.alternatives(), "Plan.alternatives", &plan.alternatives, 10'000));
+  int next = 0;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].first_node != next) {
+      return InvalidArgument(
+          "Plan.stages[{}].first_node: found {}, expected {}, the node after "
+          "the stage before it",
+          s, plan.stages[s].first_node, next);
+    }
+    // The largest index would overflow; no graph has that many nodes.
+    FieldCheck bound("Plan.stages", static_cast<int64_t>(s));
+    bound.Count("last_node", plan.stages[s].last_node, 0, 100'000'000);
+    PD_RETURN_IF_ERROR(bound.status());
+    next = plan.stages[s].last_node + 1;
+  }
+  plan.step_s = message.step_s();
+  plan.bubble = message.bubble();
+  plan.warnings.assign(message.warnings().begin(), message.warnings().end());
+  plan.planning_s = message.planning_s();
+  return plan;
+}
+
+}  // namespace pipedream
