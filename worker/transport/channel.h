@@ -46,15 +46,17 @@ std::string ToString(const MessageKey& key);
 class SendChannel {
  public:
   virtual ~SendChannel() = default;
-  // A free slot of max_message_bytes() bytes, 64-byte aligned, valid until Commit; nullopt while all
-  // are in flight. An aborted channel or a lost peer gives that error for ever.
+  // A free slot of max_message_bytes() bytes, 64-byte aligned, valid until Commit; nullopt while
+  // all are in flight. An aborted channel or a lost peer gives that error for ever.
   virtual absl::StatusOr<std::optional<std::span<std::byte>>> TryAcquire() = 0;
   // Hands the first `bytes` of the acquired slot to the receiver. REQUIRES: a slot is acquired;
   // bytes <= max_message_bytes().
   virtual absl::Status Commit(const MessageKey& key, size_t bytes) = 0;
   // Returns once TryAcquire would not give nullopt, or after `timeout`; false on time-out.
   virtual bool Wait(Duration timeout) = 0;
-  // Every pending and later call fails with `cause` (the first one given wins).
+  // Every pending and later call fails with `cause` (the first one given wins). The other end fails
+  // too: with the same code, reason and message (after "aborted by the peer: " if it is another
+  // process), or as if the peer were gone where the cause cannot be carried any more.
   virtual void Abort(const absl::Status& cause) = 0;
   virtual size_t max_message_bytes() const = 0;
 };

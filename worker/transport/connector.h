@@ -18,11 +18,11 @@ namespace pipedream {
 
 // Where a worker can be reached, as it registers it with the coordinator.
 struct DataAddress {
-  std::string host;         // dialled for tcp: "127.0.0.1"
-  int port = 0;             // bound, never 0
-  std::string host_id;      // equal for workers that can share memory: boot id + network namespace
-  std::string unix_name;    // abstract Unix socket for shm; empty: shm not offered
-  std::string process_id;   // equal only within one process: local
+  std::string host;        // dialled for tcp: "127.0.0.1"
+  int port = 0;            // bound, never 0
+  std::string host_id;     // equal for workers that can share memory: boot id + network namespace
+  std::string unix_name;   // abstract Unix socket for shm; empty: shm not offered
+  std::string process_id;  // equal only within one process: local
   bool operator==(const DataAddress&) const = default;
 };
 
@@ -31,18 +31,18 @@ enum class TransportKind { kAuto, kLocal, kShm, kTcp };
 std::string ToString(TransportKind kind);
 
 struct ChannelOptions {
-  std::string name;        // unique per attempt and direction: "job-7/2/s0r0>s1r0/activation"
-  std::string secret;      // both ends must present the same one; handed out per attempt
+  std::string name;    // unique per attempt and direction: "job-7/2/s0r0>s1r0/activation"
+  std::string secret;  // both ends must present the same one; handed out per attempt
   size_t slots = 2;
   size_t max_message_bytes = 0;
-  Duration timeout{};      // for the handshake
+  Duration timeout{};  // for the handshake
 };
 
 struct ConnectorOptions {
   std::string bind_host = "127.0.0.1";
-  int port = 0;                    // 0: any free one
+  int port = 0;  // 0: any free one
   bool offer_shm = true;
-  double pacing_bytes_per_s = 0;   // tcp send rate limit, for tests; 0: none
+  double pacing_bytes_per_s = 0;  // tcp send rate limit, for tests; 0: none
 };
 
 class Connector {
@@ -52,8 +52,8 @@ class Connector {
   virtual ~Connector() = default;
   virtual const DataAddress& address() const = 0;
 
-  // Announces `options.name` and blocks until the sender has dialled in. kDeadlineExceeded names the
-  // channel. Thread-safe; a plan's channels are opened concurrently.
+  // Announces `options.name` and blocks until the sender has dialled in. kDeadlineExceeded names
+  // the channel. Thread-safe; a plan's channels are opened concurrently.
   virtual absl::StatusOr<std::unique_ptr<ReceiveChannel>> Accept(const ChannelOptions& options) = 0;
   // Dials `peer` and blocks until the receiver has accepted. kAuto picks the best that both share.
   virtual absl::StatusOr<std::unique_ptr<SendChannel>> Connect(const DataAddress& peer,
