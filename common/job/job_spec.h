@@ -34,6 +34,9 @@ struct JobSpec {
   std::vector<ColumnSpec> train_columns;      // ColumnSpec::path is the user's path
   std::vector<ColumnSpec> evaluation_columns; // empty: no evaluation
   std::vector<FileReference> data_files;      // every file that the columns name, by path
+  // Folder whose standard files become columns (FindColumns) once the model is known; ResolveAgainstModel
+  // empties it, so it never travels.
+  std::string data_folder;
 
   std::vector<LossTerm> loss;
   OptimizerSpec optimizer;
@@ -63,8 +66,10 @@ struct JobSpec {
 // is allowed. Checks what needs no model and no data.
 absl::Status Validate(const JobSpec& spec);
 
-// YAML job file. Unknown keys are errors with line number and the nearest known key.
+// YAML job file (docs/job-file.md). kInvalidArgument names file, line, field and value; for an unknown
+// key also the nearest known one. Not yet validated.
 absl::StatusOr<JobSpec> ParseJobYaml(std::string_view text, std::string_view file_name);
+// The inverse for everything that a job file can say (digests and sizes are not part of it).
 std::string FormatJobYaml(const JobSpec& spec);
 
 RunShape MakeRunShape(const JobSpec& spec, int64_t train_samples, int64_t evaluation_samples);

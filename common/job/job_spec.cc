@@ -1,0 +1,145 @@
+#include "common/job/job_spec.h"
+
+#include <cmath>
+#include <limits>
+
+#include "common/base/status.h"
+#include "common/schedule/schedules.h"
+
+namespace pipedream {
+namespace {
+
+constexpr int kMostWorkers = 4096;
+
+absl::Status CheckRange(std::string_view field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  if (high == std::numeric_limits<int64_t>::max())
+    return InvalidArgument("{}: {} must be at least {}", field, value, low);
+  return InvalidArgument("{}: {} must be {} to {}", field, value, low, high);
+}
+
+absl::Status CheckColumns(std::string_view field, const std::vector<ColumnSpec>& columns) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const ColumnSpec& column = columns[i];
+    const std::string where = fmt::format("{}.{}", field, column.name);
+    if (column.name.empty()) return InvalidArgument("{}: a column has no name", field);
+    if (column.path.empty()) return InvalidArgument("{}.file: names no file", where);
+    if (!std::isfinite(column.scale) || column.scale == 0)
+      return InvalidArgument("{}.scale: {} must be finite and not 0", where, column.scale);
+    if (!std::isfinite(column.offset))
+      return InvalidArgument("{}.offset: {} must be finite", where, column.offset);
+    for (const auto& [name, value] : {std::pair{"window", column.window},
+                                      {"stride", column.stride},
+                                      {"shift", column.shift},
+                                      {"limit", column.limit}}) {
+      if (value < 0) return InvalidArgument("{}.{}: {} must not be negative", where, name, value);
+    }
+    for (size_t j = 0; j < i; ++j)
+      if (columns[j].name == column.name) return InvalidArgument("{}: given twice", where);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLoss(const std::vector<LossTerm>& loss) {
+  if (loss.empty()) {
+    return InvalidArgument(
+        "loss: missing; say cross_entropy, mse, or output:NAME for a scalar output of the model");
+  }
+  for (size_t i = 0; i < loss.size(); ++i) {
+    const LossTerm& term = loss[i];
+    const std::string where = loss.size() == 1 ? "loss" : fmt::format("loss[{}]", i);
+    if (!std::isfinite(term.weight))
+      return InvalidArgument("{}.weight: {} must be finite", where, term.weight);
+    if (term.kind != LossTerm::Kind::kOutput) continue;
+    if (term.output.empty())
+      return InvalidArgument("{}.output: type output needs the name of a scalar output", where);
+    if (!term.label.empty()) {
+      return InvalidArgument("{}.label: '{}' is not read by type output; leave it out", where,
+                             term.label);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLearning(const JobSpec& spec) {
+  if (absl::Status status = Validate(spec.optimizer); !status.ok())
+    return Annotate(status, "optimizer");
+  LrSchedule schedule = spec.learning_rate;
+  // Cosine without a total ends with the run, whose length is not known yet.
+  if (schedule.kind == LrScheduleKind::kCosine && schedule.total == 0)
+    schedule.total = std::max<int64_t>(schedule.warmup, 0) + 1;
+  if (absl::Status status = Validate(schedule); !status.ok()) return Annotate(status, "optimizer");
+  return absl::OkStatus();
+}
+
+absl::Status CheckLayout(const JobSpec& spec) {
+  PD_ASSIGN_OR_RETURN(const ScheduleInfo* schedule, FindSchedule(spec.schedule));
+  if (schedule->policy == WeightPolicy::kStash && spec.microbatches > 1) {
+    return InvalidArgument(
+        "microbatches: {} does not go with schedule '{}', which updates after every minibatch; use "
+        "1, "
+        "or a flush schedule such as 1f1b",
+        spec.microbatches, spec.schedule);
+  }
+  PD_RETURN_IF_ERROR(CheckRange("stages", spec.stages, 0, kMostWorkers));
+  PD_RETURN_IF_ERROR(CheckRange("workers", spec.workers, 0, kMostWorkers));
+  PD_RETURN_IF_ERROR(CheckRange("max_replicas", spec.max_replicas, 0, kMostWorkers));
+  if (spec.workers > 0 && spec.stages > spec.workers) {
+    return InvalidArgument("stages: {} stages need as many workers, but workers is {}", spec.stages,
+                           spec.workers);
+  }
+  for (size_t s = 0; s < spec.warmup.size(); ++s)
+    PD_RETURN_IF_ERROR(CheckRange(fmt::format("warmup[{}]", s), spec.warmup[s], 0, 1 << 20));
+  if (!spec.warmup.empty() && spec.warmup.size() != static_cast<size_t>(spec.stages)) {
+    return InvalidArgument("warmup: {} numbers given, one per stage is needed; stages is {}",
+                           spec.warmup.size(), spec.stages);
+  }
+  for (const std::string_view known : {"auto", "local", "shm", "tcp"})
+    if (spec.transport == known) return absl::OkStatus();
+  return InvalidArgument("transport: '{}' is unknown; known are auto, local, shm, tcp",
+                         spec.transport);
+}
+
+}  // namespace
+
+absl::Status Validate(const JobSpec& spec) {
+  constexpr int64_t kMany = std::numeric_limits<int64_t>::max();
+  if (spec.model.path.empty()) return InvalidArgument("model: missing; name an ONNX file");
+  if (spec.train_columns.empty() && spec.data_folder.empty()) {
+    return InvalidArgument(
+        "data: missing; name a folder, or the file of every input and label under data.train");
+  }
+  if (!spec.train_columns.empty() && !spec.data_folder.empty())
+    return InvalidArgument("data: names both a folder and files; use one");
+  PD_RETURN_IF_ERROR(CheckColumns("data.train", spec.train_columns));
+  PD_RETURN_IF_ERROR(CheckColumns("data.test", spec.evaluation_columns));
+  PD_RETURN_IF_ERROR(CheckLoss(spec.loss));
+  PD_RETURN_IF_ERROR(CheckRange("epochs", spec.epochs, 1, int64_t{1} << 40));
+  PD_RETURN_IF_ERROR(CheckRange("batch_size", spec.batch_size, 1, int64_t{1} << 31));
+  PD_RETURN_IF_ERROR(CheckRange("microbatches", spec.microbatches, 1, kMany));
+  if (spec.microbatches > spec.batch_size) {
+    return InvalidArgument("microbatches: {} must not exceed batch_size {}", spec.microbatches,
+                           spec.batch_size);
+  }
+  PD_RETURN_IF_ERROR(CheckLearning(spec));
+  PD_RETURN_IF_ERROR(CheckLayout(spec));
+  if (!std::isfinite(spec.start_timeout_s) || spec.start_timeout_s < 0) {
+    return InvalidArgument("start_timeout: {} must be finite and not negative; 0 waits for ever",
+                           spec.start_timeout_s);
+  }
+  return absl::OkStatus();
+}
+
+RunShape MakeRunShape(const JobSpec& spec, int64_t train_samples, int64_t evaluation_samples) {
+  RunShape run;
+  run.train_samples = train_samples;
+  run.evaluation_samples = spec.evaluate ? evaluation_samples : 0;
+  run.batch_size = spec.batch_size;
+  run.epochs = spec.epochs;
+  run.microbatches = spec.microbatches;
+  run.shuffle = spec.shuffle;
+  run.seed = spec.seed;
+  return run;
+}
+
+}  // namespace pipedream
