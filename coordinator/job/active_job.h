@@ -1,0 +1,58 @@
+// What the machine keeps of a job that is not over. Private to coordinator/job.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/job/job_machine.h"
+
+namespace pipedream {
+
+struct JobMachine::ActiveJob {
+  Job job;
+  std::shared_ptr<const JobSpec> spec;  // job.spec, shared with effects
+  bool plan_only = false;
+  Duration queued_since{};
+  Duration state_since{};
+
+  std::vector<WorkerInfo> workers;  // reserved
+  // Measuring.
+  std::map<std::string, Profile> profiles;  // by device kind
+  std::set<std::string> kinds_missing;
+  std::vector<LinkMeasurement> links;
+  bool links_missing = false;
+  ClusterTopology topology;
+  // From planning on.
+  std::vector<JobMember> members;             // stage-major
+  std::set<std::string> waiting;              // workers whose answer the state waits for
+  std::set<std::string> done;                 // whose stage ran to its end
+  std::unique_ptr<ProgressTracker> progress;  // once running
+
+  struct Suspect {
+    JobFailure failure;
+    Duration settle_at;
+  };
+  std::optional<Suspect> suspect;
+
+  bool dirty = false;  // changed since watchers were told
+  Duration notified_at{};
+  Duration persisted_at{};
+
+  StageRef ref() const { return {job.id, job.attempt}; }
+  const JobMember* FindMember(const std::string& worker_id) const {
+    for (const JobMember& member : members)
+      if (member.worker.id == worker_id) return &member;
+    return nullptr;
+  }
+  bool Uses(const std::string& worker_id) const {
+    for (const WorkerInfo& worker : workers)
+      if (worker.id == worker_id) return true;
+    return false;
+  }
+};
+
+}  // namespace pipedream

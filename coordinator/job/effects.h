@@ -1,0 +1,103 @@
+// What the job machine wants done. The coordinator's loop first stores PersistJob, AppendEvent and
+// StoreProfile of one event in one transaction, then carries out the rest in order.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/plan/plan.h"
+#include "common/plan/profile.h"
+#include "common/plan/topology.h"
+#include "coordinator/cluster/link_probes.h"
+#include "coordinator/cluster/worker_info.h"
+#include "coordinator/job/events.h"
+#include "coordinator/job/job.h"
+
+namespace pipedream {
+
+// A job as workers need it.
+struct JobContext {
+  StageRef ref;
+  std::shared_ptr<const JobSpec> spec;
+  RunShape run;
+};
+
+struct JobMember {
+  int stage = 0;
+  int replica = 0;
+  WorkerInfo worker;
+};
+
+struct PlanAnswer {
+  Plan plan;
+  std::vector<Profile> profiles;  // one per device kind
+  ClusterTopology topology;
+  std::vector<std::string> warnings;
+};
+
+struct PersistJob {
+  Job job;
+};
+struct AppendEvent {
+  std::string job_id;
+  JobEvent event;
+};
+struct StoreProfile {
+  std::string key;
+  Profile profile;
+};
+// The job changed: `job` is what watchers and readers get from now on.
+struct NotifyWatchers {
+  std::shared_ptr<const Job> job;
+};
+struct AnswerPlan {
+  std::string job_id;
+  absl::StatusOr<PlanAnswer> answer;
+};
+struct StartProfile {  // -> ProfileDone
+  JobContext job;
+  WorkerInfo worker;
+};
+struct MeasureLinks {  // -> LinksMeasured
+  JobContext job;
+  std::vector<LinkProbe> probes;
+};
+struct MakePlan {  // -> PlanDone
+  JobContext job;
+  std::map<std::string, Profile> profiles;  // by device kind
+  ClusterTopology topology;
+};
+struct PrepareStages {  // -> StagePrepared of every member
+  JobContext job;
+  Plan plan;
+  std::shared_ptr<const std::vector<StageProgram>> programs;
+  std::vector<JobMember> members;  // in the order of programs
+};
+struct StartStages {  // -> StageStarted of every member
+  StageRef ref;
+  std::vector<JobMember> members;
+};
+struct AbortStage {  // -> StageAborted
+  StageRef ref;
+  WorkerInfo worker;
+  std::string cause;
+};
+struct CollectResult {  // fetches weights, exports the model -> WeightsCollected
+  JobContext job;
+  std::vector<JobMember> members;  // replica 0 of every stage
+};
+// Calls in progress for the job, except AbortStage, are pointless now.
+struct CancelCalls {
+  std::string job_id;
+};
+
+using Effect = std::variant<PersistJob, AppendEvent, StoreProfile, NotifyWatchers, AnswerPlan,
+                            StartProfile, MeasureLinks, MakePlan, PrepareStages, StartStages,
+                            AbortStage, CollectResult, CancelCalls>;
+
+}  // namespace pipedream

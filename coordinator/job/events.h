@@ -1,0 +1,117 @@
+// What happens to jobs. Answers of workers carry the job's attempt; those of an attempt that is
+// over are ignored.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/plan/plan.h"
+#include "common/plan/profile.h"
+#include "common/schedule/stage_program.h"
+#include "coordinator/cluster/link_probes.h"
+#include "coordinator/cluster/worker_info.h"
+#include "coordinator/job/job.h"
+#include "coordinator/job/progress_tracker.h"
+
+namespace pipedream {
+
+// When an event happened.
+struct Time {
+  Duration steady{};    // for differences
+  int64_t unix_us = 0;  // for people
+};
+
+struct StageRef {
+  std::string job_id;
+  int64_t attempt = 0;
+  auto operator<=>(const StageRef&) const = default;
+};
+
+// A plan and its programs, programs[WorkerIndex(stage, replica)].
+struct PlannedRun {
+  Plan plan;
+  std::shared_ptr<const std::vector<StageProgram>> programs;
+};
+
+// The spec is valid, all its files are present.
+struct Submitted {
+  std::string job_id;
+  JobSpec spec;
+  RunShape run;
+  std::vector<std::string> warnings;
+  bool plan_only = false;  // ends after planning with AnswerPlan; nothing is stored
+};
+struct CancelRequested {
+  std::string job_id;
+};
+struct WorkerRegistered {
+  WorkerInfo info;  // with id; not known, or lost before
+};
+struct WorkerLost {
+  std::string worker_id;
+  std::string cause;  // "no heartbeat for 3.1 s"
+};
+struct ProfileDone {
+  StageRef ref;
+  std::string device_kind;
+  absl::StatusOr<Profile> profile;
+  std::string worker_id;  // that measured
+};
+struct LinksMeasured {
+  StageRef ref;
+  absl::StatusOr<std::vector<LinkMeasurement>> links;
+};
+struct PlanDone {
+  StageRef ref;
+  absl::StatusOr<PlannedRun> run;
+};
+struct StagePrepared {
+  StageRef ref;
+  std::string worker_id;
+  absl::StatusOr<int64_t> memory_bytes;
+};
+struct StageStarted {
+  StageRef ref;
+  std::string worker_id;
+  absl::Status status;
+};
+// A heartbeat's report, its place not yet checked.
+struct StageReported {
+  enum class State { kPrepared, kRunning, kDone, kFailed };
+  StageRef ref;
+  std::string worker_id;
+  State state = State::kRunning;
+  ProgressReport progress;
+  std::optional<JobFailure> failure;  // with kFailed
+  std::vector<JobEvent> log;
+};
+struct WeightsCollected {
+  StageRef ref;
+  absl::StatusOr<std::string> result_sha256;
+};
+struct StageAborted {
+  StageRef ref;
+  std::string worker_id;
+  absl::Status status;
+};
+// The job could not be stored; it must not go on as if it were.
+struct StoreFailed {
+  std::string job_id;
+  absl::Status status;
+};
+// Comes every 100 ms or so; leases, time-outs and settling depend on it.
+struct Tick {};
+
+using Event = std::variant<Submitted, CancelRequested, WorkerRegistered, WorkerLost, ProfileDone,
+                           LinksMeasured, PlanDone, StagePrepared, StageStarted, StageReported,
+                           WeightsCollected, StageAborted, StoreFailed, Tick>;
+
+}  // namespace pipedream
