@@ -1,4 +1,5 @@
 // Repeated fields <-> vectors, element by element through ToProto and FromProto.
+// Include it after the header that declares those: messages are found by scope, not by argument.
 #pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>

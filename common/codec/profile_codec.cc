@@ -1,6 +1,7 @@
+#include "common/codec/plan_codec.h"
+
 #include "common/codec/field_check.h"
 #include "common/codec/lists.h"
-#include "common/codec/plan_codec.h"
 
 namespace pipedream {
 

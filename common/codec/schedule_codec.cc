@@ -1,6 +1,7 @@
 #include "common/codec/schedule_codec.h"
 
 #include <array>
+#include <utility>
 
 #include "common/codec/enum_names.h"
 #include "common/codec/field_check.h"

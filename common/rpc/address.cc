@@ -45,7 +45,8 @@ absl::StatusOr<HostPort> ParseAddress(std::string_view text) {
 
 std::string FormatAddress(const HostPort& address) {
   bool brackets = address.host.find(':') != std::string::npos;
-  return fmt::format(brackets ? "[{}]:{}" : "{}:{}", address.host, address.port);
+  return brackets ? fmt::format("[{}]:{}", address.host, address.port)
+                  : fmt::format("{}:{}", address.host, address.port);
 }
 
 bool IsLoopback(std::string_view host) {
