@@ -1,0 +1,84 @@
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "worker/ops/onednn/families.h"
+
+namespace pipedream::onednn {
+namespace {
+
+struct Entry {
+  std::string_view op;
+  PrepareFn prepare;
+};
+
+constexpr Entry kTable[] = {
+    {"Add", PrepareBinary},
+    {"AveragePool", PrepareAveragePool},
+    {"AveragePoolGrad", PrepareAveragePoolGrad},
+    {"BatchNormalization", PrepareBatchNorm},
+    {"BatchNormalizationGrad", PrepareBatchNormGrad},
+    {"BatchNormalizationInference", PrepareBatchNormInference},
+    {"Clip", PrepareElementwise},
+    {"ClipGrad", PrepareElementwiseGrad},
+    {"Conv", PrepareConv},
+    {"ConvGradInput", PrepareConvGradInput},
+    {"ConvGradWeight", PrepareConvGradWeight},
+    {"CrossEntropy", PrepareCrossEntropy},
+    {"CrossEntropyGrad", PrepareCrossEntropyGrad},
+    {"Div", PrepareBinary},
+    {"Dropout", PrepareDropout},
+    {"DropoutGrad", PrepareDropout},
+    {"Expand", PrepareExpand},
+    {"Gemm", PrepareGemm},
+    {"HardSigmoid", PrepareElementwise},
+    {"HardSigmoidGrad", PrepareElementwiseGrad},
+    {"HardSwish", PrepareElementwise},
+    {"HardSwishGrad", PrepareElementwiseGrad},
+    {"LRN", PrepareLrn},
+    {"LRNGrad", PrepareLrnGrad},
+    {"MatMul", PrepareMatMul},
+    {"MaxPool", PrepareMaxPool},
+    {"MaxPoolGrad", PrepareMaxPoolGrad},
+    {"Mse", PrepareMse},
+    {"MseGrad", PrepareMseGrad},
+    {"Mul", PrepareBinary},
+    {"Pad", PreparePad},
+    {"ReduceMean", PrepareReduce},
+    {"ReduceSum", PrepareReduce},
+    {"Relu", PrepareElementwise},
+    {"ReluGrad", PrepareElementwiseGrad},
+    {"Reshape", PrepareReshape},
+    {"Scale", PrepareElementwise},
+    {"Sigmoid", PrepareElementwise},
+    {"SigmoidGrad", PrepareElementwiseGrad},
+    {"Slice", PrepareSlice},
+    {"Softmax", PrepareSoftmax},
+    {"SoftmaxGrad", PrepareSoftmaxGrad},
+    {"Sub", PrepareBinary},
+    {"SumTo", PrepareSumTo},
+    {"Tanh", PrepareElementwise},
+    {"TanhGrad", PrepareElementwiseGrad},
+    {"Transpose", PrepareTranspose},
+    {"UpdateRunningStatistics", PrepareUpdateRunningStatistics},
+};
+
+}  // namespace
+
+PrepareFn FindPrepare(std::string_view op) {
+  for (const Entry& entry : kTable) {
+    if (entry.op == op) return entry.prepare;
+  }
+  return nullptr;
+}
+
+std::span<const std::string_view> SupportedOps() {
+  static const auto names = [] {
+    std::array<std::string_view, std::size(kTable)> out;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = kTable[i].op;
+    return out;
+  }();
+  return names;
+}
+
+}  // namespace pipedream::onednn
