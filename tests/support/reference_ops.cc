@@ -79,14 +79,16 @@ absl::StatusOr<ReferenceTensor> Given(const Value& value,
 }  // namespace
 
 absl::StatusOr<std::vector<ReferenceTensor>> RunReferenceGraph(
-    const Graph& graph, const std::map<std::string, ReferenceTensor>& given) {
+    const Graph& graph, const std::map<std::string, ReferenceTensor>& given, int nodes) {
   std::vector<ReferenceTensor> values(graph.values().size());
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = graph.values()[i];
     if (value.kind == ValueKind::kComputed) continue;
     PD_ASSIGN_OR_RETURN(values[i], Given(value, given));
   }
-  for (const Node& node : graph.nodes()) {
+  if (nodes < 0) nodes = graph.node_count();
+  for (int n = 0; n < nodes; ++n) {
+    const Node& node = graph.node(NodeId(n));
     std::vector<ReferenceTensor> inputs;
     for (ValueId id : node.inputs) {
       inputs.push_back(id == kNoValue ? ReferenceTensor() : values[id.value()]);

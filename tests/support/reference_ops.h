@@ -25,10 +25,10 @@ using ReferenceTensor = std::vector<double>;
 absl::StatusOr<std::vector<ReferenceTensor>> RunReference(
     const Graph& graph, const Node& node, const std::vector<ReferenceTensor>& inputs);
 
-// Runs all nodes in order; returns one tensor per value of the graph (states as they were before).
-// Values without producer are taken from `given` by name, else from their data; kInvalidArgument
-// names one that has neither.
+// Runs all nodes in order, or the first `nodes` of them if that is >= 0; returns one tensor per
+// value of the graph (states as they were before). Values without producer are taken from `given`
+// by name, else from their data; kInvalidArgument names one that has neither.
 absl::StatusOr<std::vector<ReferenceTensor>> RunReferenceGraph(
-    const Graph& graph, const std::map<std::string, ReferenceTensor>& given = {});
+    const Graph& graph, const std::map<std::string, ReferenceTensor>& given = {}, int nodes = -1);
 
 }  // namespace pipedream
