@@ -2,30 +2,34 @@
 // (transfers, versions, slots, loops) is derived by pure passes.
 #pragma once
 
+#include <absl/status/statusor.h>
+
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/base/strong_int.h"
 
 namespace pipedream {
 
 enum class Op : uint8_t {
-  kForward,             // F: run the forward program on a training microbatch
-  kBackward,            // B: input-gradient and weight-gradient programs
-  kBackwardInput,       // I: input-gradient program only; a W follows later
-  kBackwardWeight,      // W: the weight-gradient program of an earlier I
-  kEvaluate,            // E: forward in inference form on an evaluation microbatch
-  kStep,                // U: apply the optimizer to the summed gradients, publish `version`
-  kSendActivation,      // SA
-  kReceiveActivation,   // RA
-  kSendGradient,        // SG
-  kReceiveGradient,     // RG
-  kSendEvaluation,      // SE
-  kReceiveEvaluation,   // RE
-  kReduce,              // R: sum gradients over the stage's replicas
-  kNorm,                // N: sum squared norms over all stages (global clipping)
+  kForward,            // F: run the forward program on a training microbatch
+  kBackward,           // B: input-gradient and weight-gradient programs
+  kBackwardInput,      // I: input-gradient program only; a W follows later
+  kBackwardWeight,     // W: the weight-gradient program of an earlier I
+  kEvaluate,           // E: forward in inference form on an evaluation microbatch
+  kStep,               // U: apply the optimizer to the summed gradients, publish `version`
+  kSendActivation,     // SA
+  kReceiveActivation,  // RA
+  kSendGradient,       // SG
+  kReceiveGradient,    // RG
+  kSendEvaluation,     // SE
+  kReceiveEvaluation,  // RE
+  kReduce,             // R: sum gradients over the stage's replicas
+  kNorm,               // N: sum squared norms over all stages (global clipping)
+  kPin,                // P: keep `version` alive, though newer ones come, until its Unpin
+  kUnpin,              // Q: let it go; follows the last Evaluate that reads it
 };
 
 struct Peer {
@@ -40,17 +44,33 @@ inline constexpr WeightVersion kNoVersion{-1};
 struct Instruction {
   Op op = Op::kForward;
   // The microbatch for all but Step, Reduce and Norm; there: the update's number (0, 1, ...).
-  // Evaluation microbatches have numbers of their own, running over all evaluations.
-  MicrobatchId microbatch;
-  // Weights that F, B, I, W, E read; for U the version it makes. kNoVersion elsewhere.
+  // Evaluation microbatches have numbers of their own, running over all evaluations. 0 for P, Q.
+  MicrobatchId microbatch = {};
+  // Weights that F, B, I, W, E read and P, Q name; for U the version it makes. kNoVersion
+  // elsewhere.
   WeightVersion version = kNoVersion;
-  Peer peer;                  // of sends and receives
-  int32_t slot = kNoSlot;     // activation slot of F, B, I, W
+  Peer peer = {};          // of sends and receives
+  int32_t slot = kNoSlot;  // activation slot of F, B, I, W
   auto operator<=>(const Instruction&) const = default;
 };
 
-// "F3@v1#0", "B0@v0#0", "E5@v30", "U1->v2", "SA3>1.0", "RG3<1.0", "SE5>1.0", "R1", "N1"; the "@v"
-// and "#slot" parts are absent where not assigned. Format and parse are inverses.
+// "F3@v1#0", "B0@v0#0", "E5@v30", "U1->v2", "SA3>1.0", "RG3<1.0", "SE5>1.0", "R1", "N1", "P@v30";
+// the "@v" and "#slot" parts are absent where not assigned. Format and parse are inverses for
+// instructions whose unused fields hold their defaults.
 std::string Format(const Instruction& instruction);
+// kInvalidArgument says what was expected after which part of `text`.
+absl::StatusOr<Instruction> ParseInstruction(std::string_view text);
+
+// "F", "SA": what Format begins with.
+std::string_view Mnemonic(Op op);
+// SA, SG, SE and RA, RG, RE.
+bool IsSend(Op op);
+bool IsReceive(Op op);
+// F, B, I, W, E: runs a program of the stage.
+bool IsCompute(Op op);
+
+// Which running number `Instruction::microbatch` is, by operation.
+enum class Counter : uint8_t { kTraining, kEvaluation, kUpdate, kNone };
+Counter CounterOf(Op op);
 
 }  // namespace pipedream

@@ -11,13 +11,17 @@
 namespace pipedream {
 
 struct ScheduleInfo {
-  std::string_view name;      // "pipedream"
-  std::string_view summary;   // one line for people
-  bool synchronous;           // equal to plain minibatch training
+  std::string_view name;     // "pipedream"
+  std::string_view summary;  // one line for people
+  bool synchronous;          // equal to plain minibatch training
   WeightPolicy policy;
-  // Compute instructions only (F, B, U, E); passes add the rest. kInvalidArgument names the field of
-  // `shape` that the schedule cannot serve.
-  absl::StatusOr<ScheduleTable> (*build)(const ScheduleShape& shape);
+  // kInvalidArgument names the field of `shape` that the schedule cannot serve.
+  absl::Status (*check)(const ScheduleShape& shape);
+  // One worker's compute instructions (F, B, U, E); passes add the rest. REQUIRES: check passed.
+  std::vector<Instruction> (*emit)(const ScheduleShape& shape, StageId stage, ReplicaId replica);
+
+  // All workers' compute instructions. Errors as `check`.
+  absl::StatusOr<ScheduleTable> build(const ScheduleShape& shape) const;
 };
 
 // All schedules, in the order that help texts show them.
@@ -28,10 +32,12 @@ absl::StatusOr<const ScheduleInfo*> FindSchedule(std::string_view name);
 // build + passes: reductions, norms, versions, slots, transfers. Not yet validated.
 absl::StatusOr<ScheduleTable> LowerTable(ScheduleTable compute_only);
 
-// Build, lower, validate (validate.h), roll. programs[WorkerIndex].
+// Build, lower, roll, validate (validate.h); programs[WorkerIndex]. One worker at a time, so that a
+// run of a million microbatches needs some hundred megabytes on the way and little afterwards.
+// channel_slots is the least of 2, 4, 8 ... that cannot deadlock.
 absl::StatusOr<std::vector<StageProgram>> MakePrograms(std::string_view schedule,
                                                        const ScheduleShape& shape);
-// One worker's slice of a lowered table, rolled.
+// One worker's slice of a lowered table, rolled. kInvalidArgument if there is no such worker.
 absl::StatusOr<StageProgram> Roll(const ScheduleTable& table, StageId stage, ReplicaId replica);
 // The inverse of Roll.
 std::vector<Instruction> Unroll(const StageProgram& program);

@@ -2,8 +2,7 @@
 // millions of microbatches stays small, plus what must be allocated before the first step.
 #pragma once
 
-#include <absl/status/statusor.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,8 +28,10 @@ struct StageProgram {
   ScheduleShape shape;
   WeightPolicy policy = WeightPolicy::kStash;
   std::vector<ProgramBlock> blocks;
-  int32_t slots = 1;      // activation slots: microbatches in flight at most
-  int32_t versions = 1;   // weight versions alive at most
+  int32_t slots = 1;     // activation slots: microbatches in flight at most
+  int32_t versions = 1;  // weight versions alive at most
+  // Messages that every channel must be able to hold, or the run would deadlock (rule V9).
+  int32_t channel_slots = 2;
   bool operator==(const StageProgram&) const = default;
 
   bool first() const { return stage.value() == 0; }
@@ -43,7 +44,7 @@ class ProgramCursor {
  public:
   explicit ProgramCursor(const StageProgram& program) : program_(&program) { SkipEmpty(); }
   bool done() const { return block_ == program_->blocks.size(); }
-  // REQUIRES: !done().
+  // REQUIRES, for both: !done().
   Instruction Get() const;
   void Next();
 

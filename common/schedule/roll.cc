@@ -1,0 +1,227 @@
+#include "common/schedule/roll.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/schedule/residency.h"
+#include "common/schedule/schedules.h"
+
+namespace pipedream {
+namespace {
+
+constexpr size_t kNone = ~size_t{0};
+constexpr size_t kWindow = 8;         // instructions that must look alike to try a period
+constexpr int kMaxTries = 8;          // periods tried at one place
+constexpr size_t kMaxBody = 1 << 14;  // instructions of the longest loop body looked for
+constexpr size_t kMinSaved = 8;       // a loop that saves less is not worth a block
+
+constexpr size_t kVersionClass = 3;  // after the three counters
+
+// The numbers that grow in a loop, each with its class: the microbatch by Counter, and the version.
+size_t ClassOf(Op op) { return static_cast<size_t>(CounterOf(op)); }
+
+// Strides of a loop, found while comparing; a class that has not been seen fits anything.
+class Strides {
+ public:
+  // True if `later` is `earlier` one iteration on.
+  bool Fit(const Instruction& earlier, const Instruction& later) {
+    if (earlier.op != later.op || earlier.slot != later.slot || earlier.peer != later.peer) {
+      return false;
+    }
+    if (CounterOf(earlier.op) == Counter::kNone) {
+      if (earlier.microbatch != later.microbatch) return false;
+    } else if (!FitNumber(ClassOf(earlier.op), later.microbatch - earlier.microbatch)) {
+      return false;
+    }
+    if (earlier.version == kNoVersion || later.version == kNoVersion) {
+      return earlier.version == later.version;
+    }
+    return FitNumber(kVersionClass, later.version - earlier.version);
+  }
+  int64_t Get(size_t index) const { return strides_[index].value_or(0); }
+
+ private:
+  bool FitNumber(size_t index, int64_t difference) {
+    if (!strides_[index]) strides_[index] = difference;
+    return *strides_[index] == difference;
+  }
+  std::array<std::optional<int64_t>, 4> strides_;
+};
+
+struct Loop {
+  size_t body = 0;
+  size_t repeat = 0;
+  Strides strides;
+  size_t size() const { return body * repeat; }
+};
+
+// For each place the next place where the following kWindow instructions look the same, with
+// numbers taken relative to the one before of their class; kNone if there is none.
+class Lookalikes {
+ public:
+  explicit Lookalikes(std::span<const Instruction> program) : next_(program.size(), kNoIndex) {
+    const std::vector<uint64_t> tokens = Tokens(program);
+    uint64_t power = 1;
+    for (size_t k = 0; k < kWindow; ++k) power *= kBase;
+    absl::flat_hash_map<uint64_t, uint32_t> latest;
+    uint64_t hash = 0;  // of tokens[k, k + kWindow)
+    for (size_t k = program.size(); k-- > 0;) {
+      hash = hash * kBase + tokens[k];
+      if (k + kWindow < tokens.size()) hash -= power * tokens[k + kWindow];
+      auto [entry, fresh] = latest.try_emplace(hash, static_cast<uint32_t>(k));
+      if (!fresh) next_[k] = std::exchange(entry->second, static_cast<uint32_t>(k));
+    }
+  }
+  size_t Next(size_t place) const { return next_[place] == kNoIndex ? kNone : next_[place]; }
+
+ private:
+  static constexpr uint64_t kBase = 0x9E3779B97F4A7C15;
+  static constexpr uint32_t kNoIndex = ~uint32_t{0};
+
+  static std::vector<uint64_t> Tokens(std::span<const Instruction> program) {
+    std::vector<uint64_t> tokens;
+    tokens.reserve(program.size());
+    std::array<int64_t, 4> previous{};
+    auto step = [&](size_t index, int64_t value) {
+      return static_cast<uint64_t>(value - std::exchange(previous[index], value));
+    };
+    for (const Instruction& i : program) {
+      uint64_t token = static_cast<uint64_t>(i.op);
+      auto mix = [&token](uint64_t value) {
+        token = (token ^ (value + 0x7F)) * 0xFF51AFD7ED558CCD;
+      };
+      mix(static_cast<uint64_t>(i.slot));
+      mix(static_cast<uint64_t>(i.peer.stage.value()) << 32 |
+          static_cast<uint32_t>(i.peer.replica.value()));
+      if (CounterOf(i.op) != Counter::kNone) mix(step(ClassOf(i.op), i.microbatch.value()));
+      if (i.version != kNoVersion) mix(step(kVersionClass, i.version.value()));
+      tokens.push_back(token ^ token >> 32);
+    }
+    return tokens;
+  }
+
+  std::vector<uint32_t> next_;
+};
+
+class Roller {
+ public:
+  explicit Roller(std::span<const Instruction> program)
+      : program_(program), lookalikes_(program), budget_(64 * program.size() + 10'000'000) {}
+
+  std::vector<ProgramBlock> Run() {
+    for (size_t place = 0; place < program_.size();) {
+      Loop loop = BestLoop(place);
+      if (loop.repeat < 2) {
+        ++place;
+        continue;
+      }
+      EmitStraight(place);
+      EmitLoop(place, loop);
+      straight_from_ = place += loop.size();
+    }
+    EmitStraight(program_.size());
+    return std::move(blocks_);
+  }
+
+ private:
+  Loop BestLoop(size_t place) {
+    Loop best;
+    size_t candidate = lookalikes_.Next(place);
+    for (int tries = 0; tries < kMaxTries && candidate != kNone; ++tries) {
+      size_t body = candidate - place;
+      if (body > kMaxBody || budget_ == 0) break;
+      Loop loop = Measure(place, body);
+      bool worthwhile = loop.repeat >= 2 && loop.size() - loop.body >= kMinSaved;
+      if (worthwhile && loop.repeat > best.repeat) best = loop;
+      // Nothing can repeat more often than a loop that reaches half way to the end.
+      if (worthwhile && 2 * loop.size() >= program_.size() - place) break;
+      // Inside the loop there are only multiples of its body; look for periods beyond it.
+      candidate = lookalikes_.Next(worthwhile ? place + loop.size() - loop.body : candidate);
+    }
+    return best;
+  }
+
+  // How often the `body` instructions at `place` repeat from there on.
+  Loop Measure(size_t place, size_t body) {
+    Loop loop{.body = body, .repeat = 1, .strides = {}};
+    size_t k = place + body;
+    while (k < program_.size() && loop.strides.Fit(program_[k - body], program_[k])) ++k;
+    loop.repeat = (k - place) / body;
+    if (loop.repeat < 2) budget_ -= std::min(budget_, k - place - body + 1);
+    return loop;
+  }
+
+  void EmitStraight(size_t end) {
+    if (straight_from_ == end) return;
+    ProgramBlock block;
+    block.body.assign(program_.begin() + straight_from_, program_.begin() + end);
+    blocks_.push_back(std::move(block));
+  }
+
+  void EmitLoop(size_t place, const Loop& loop) {
+    ProgramBlock block;
+    block.repeat = static_cast<int64_t>(loop.repeat);
+    block.microbatch_stride = loop.strides.Get(static_cast<size_t>(Counter::kTraining));
+    block.evaluation_stride = loop.strides.Get(static_cast<size_t>(Counter::kEvaluation));
+    block.update_stride = loop.strides.Get(static_cast<size_t>(Counter::kUpdate));
+    block.version_stride = loop.strides.Get(kVersionClass);
+    block.body.assign(program_.begin() + place, program_.begin() + place + loop.body);
+    blocks_.push_back(std::move(block));
+  }
+
+  std::span<const Instruction> program_;
+  Lookalikes lookalikes_;
+  size_t budget_;  // comparisons left that may lead nowhere
+  size_t straight_from_ = 0;
+  std::vector<ProgramBlock> blocks_;
+};
+
+}  // namespace
+
+std::vector<ProgramBlock> RollInstructions(std::span<const Instruction> program) {
+  return Roller(program).Run();
+}
+
+StageProgram RollProgram(const ScheduleShape& shape, WeightPolicy policy, StageId stage,
+                         ReplicaId replica, std::span<const Instruction> program) {
+  StageProgram result{
+      .stage = stage, .replica = replica, .shape = shape, .policy = policy, .blocks = {}};
+  result.blocks = RollInstructions(program);
+  Residency residency;
+  for (const Instruction& instruction : program) {
+    residency.Apply(instruction);
+    result.slots = std::max(result.slots, instruction.slot + 1);
+  }
+  result.versions = residency.peak_versions();
+  return result;
+}
+
+absl::StatusOr<StageProgram> Roll(const ScheduleTable& table, StageId stage, ReplicaId replica) {
+  PD_RETURN_IF_ERROR(Validate(table.shape));
+  if (stage.value() < 0 || stage.value() >= table.shape.stages() || replica.value() < 0 ||
+      replica.value() >= table.shape.replicas[stage.value()]) {
+    return InvalidArgument("schedule '{}' has no stage {} replica {}", table.name, stage, replica);
+  }
+  int index = table.WorkerIndex(stage, replica);
+  if (index >= table.workers()) {
+    return InvalidArgument("schedule '{}' has {} programs, none for stage {} replica {}",
+                           table.name, table.workers(), stage, replica);
+  }
+  return RollProgram(table.shape, table.policy, stage, replica, table.programs[index]);
+}
+
+std::vector<Instruction> Unroll(const StageProgram& program) {
+  std::vector<Instruction> result;
+  result.reserve(program.instruction_count());
+  for (ProgramCursor cursor(program); !cursor.done(); cursor.Next()) {
+    result.push_back(cursor.Get());
+  }
+  return result;
+}
+
+}  // namespace pipedream

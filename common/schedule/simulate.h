@@ -1,0 +1,66 @@
+// Plays a lowered schedule on paper: what it would take with given costs. Pure functions.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/schedule/stage_program.h"
+#include "common/schedule/trace.h"
+
+namespace pipedream {
+
+// Seconds per instruction on each worker of a stage.
+struct StageCosts {
+  double forward_s = 0;
+  double backward_s = 0;        // B; also I and W together
+  double backward_input_s = 0;  // I
+  double step_s = 0;
+  double reduce_s = 0;  // R, once all members have come
+  double norm_s = 0;    // N, likewise
+  double evaluate_s = 0;
+};
+
+// Between stage s and s + 1. Every pair of replicas has a link of its own in each direction; a
+// message occupies it for bytes / bandwidth and arrives `latency_s` after that.
+struct LinkCosts {
+  double latency_s = 0;
+  double bandwidth_bytes_per_s = 0;  // 0: unlimited
+  double activation_bytes = 0;       // of F; also of E
+  double gradient_bytes = 0;
+};
+
+struct SimulateOptions {
+  std::vector<StageCosts> stages;  // one per stage
+  std::vector<LinkCosts> links;    // one per boundary; empty: transfers cost nothing
+  // A sender waits while so many of its messages have not been received; 0: never.
+  int channel_slots = 0;
+  bool record_spans = false;
+};
+
+struct WorkerUse {
+  Peer worker;
+  double busy_s = 0;       // computing, stepping, reducing
+  double bubble = 0;       // the share of the makespan in which it is not
+  int peak_in_flight = 0;  // activations of so many microbatches kept at once
+  int peak_versions = 1;   // weight versions alive at once
+};
+
+struct Simulation {
+  double makespan_s = 0;
+  // Between the backwards of two microbatches at stage 0, a third and two thirds into the run, both
+  // the last of their minibatch and round; over the whole run if that is too short.
+  double steady_s_per_microbatch = 0;
+  double bubble = 0;               // of all workers together
+  std::vector<WorkerUse> workers;  // by WorkerIndex
+  std::vector<Span> spans;         // if asked for; in order of each worker
+};
+
+// kInvalidArgument if the costs do not fit the shape; kFailedPrecondition if the schedule comes to
+// a standstill (see rule V9).
+absl::StatusOr<Simulation> Simulate(const ScheduleTable& table, const SimulateOptions& options);
+absl::StatusOr<Simulation> Simulate(const std::vector<StageProgram>& programs,
+                                    const SimulateOptions& options);
+
+}  // namespace pipedream

@@ -1,0 +1,24 @@
+// Spans of time on workers, as the simulator predicts and the executor measures them, and their
+// picture for chrome://tracing and ui.perfetto.dev.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "common/schedule/instruction.h"
+
+namespace pipedream {
+
+// One instruction's time on one worker; of a send: from its start on the link to its arrival.
+struct Span {
+  Peer worker;
+  Instruction instruction;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+// Trace Event JSON ("traceEvents"): a process per stage; a thread per replica for what it computes
+// and one for what it sends. Times in microseconds.
+std::string ChromeTrace(std::span<const Span> spans);
+
+}  // namespace pipedream

@@ -1,0 +1,251 @@
+#include "common/schedule/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/schedule/link_rules.h"
+#include "common/schedule/stream.h"
+#include "common/schedule/worker_rules.h"
+
+namespace pipedream {
+namespace {
+
+constexpr int64_t kCellsAround = 10;
+
+// "a" .. "z" for backwards, the last digit for forwards: the picture's way to write a microbatch.
+std::string Cell(const Instruction& instruction) {
+  int64_t i = instruction.microbatch.value();
+  switch (instruction.op) {
+    case Op::kForward:
+      return std::string(1, static_cast<char>('0' + i % 10));
+    case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
+      return std::string(1, static_cast<char>('a' + i % 26));
+    case Op::kEvaluate:
+      return "e";
+    case Op::kStep:
+      return "|";
+    default:
+      return "";
+  }
+}
+
+// Compute cells of one worker around `position`; the cell there stands in brackets (for a send or
+// receive: the instruction itself).
+std::string CellsAround(InstructionStream stream, int64_t position, bool mark) {
+  std::string line;
+  while (!stream.done() && stream.position() < position - 3 * kCellsAround) stream.Next();
+  if (stream.position() > 0) line += "..";
+  for (; !stream.done() && stream.position() < position + 3 * kCellsAround; stream.Next()) {
+    if (mark && stream.position() == position) {
+      line += fmt::format("[{}]", Format(stream.Get()));
+    } else {
+      line += Cell(stream.Get());
+    }
+  }
+  if (mark && position >= stream.position()) line += "[end]";
+  if (!stream.done()) line += "..";
+  return line;
+}
+
+// The instructions of one worker around `position`, in full.
+std::string TextAround(InstructionStream stream, int64_t position) {
+  std::string line;
+  while (!stream.done() && stream.position() < position - kCellsAround / 2) stream.Next();
+  for (; !stream.done() && stream.position() <= position + kCellsAround / 2; stream.Next()) {
+    std::string text = Format(stream.Get());
+    line += stream.position() == position ? fmt::format(" [{}]", text) : " " + text;
+  }
+  return line;
+}
+
+// All programs side by side: local rules and links, by abstract execution.
+class Validation {
+ public:
+  Validation(const ScheduleShape& shape, WeightPolicy policy,
+             std::vector<InstructionStream> streams, const ValidateOptions& options)
+      : shape_(shape),
+        workers_(WorkersOf(shape)),
+        start_(streams),
+        streams_(std::move(streams)),
+        links_(shape, std::max(1, options.channel_slots)) {
+    for (const Peer& worker : workers_) {
+      const StageMemory* memory =
+          options.memory.empty() ? nullptr : &options.memory[worker.stage.value()];
+      rules_.emplace_back(shape, policy, worker, memory);
+    }
+  }
+
+  absl::Status Run() {
+    std::deque<int> ready(workers_.size());
+    for (size_t w = 0; w < ready.size(); ++w) ready[w] = static_cast<int>(w);
+    while (!ready.empty()) {
+      int worker = ready.front();
+      ready.pop_front();
+      PD_RETURN_IF_ERROR(Advance(worker));
+      for (int woken : links_.TakeWoken()) ready.push_back(woken);
+    }
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      if (!streams_[w].done()) return Report(w, WorstBlocked(&w));
+    }
+    if (auto fault = links_.Finish()) return Report(fault->first, fault->second);
+    return absl::OkStatus();
+  }
+
+  // One worker on its own, without the others.
+  absl::Status RunAlone(size_t worker) {
+    InstructionStream& stream = streams_[worker];
+    for (; !stream.done(); stream.Next()) {
+      if (auto fault = rules_[worker].Apply(stream.Get())) return Report(worker, *fault);
+    }
+    if (auto fault = rules_[worker].Finish()) return Report(worker, *fault);
+    return absl::OkStatus();
+  }
+
+  const Residency& residency(size_t worker) const { return rules_[worker].residency(); }
+
+ private:
+  // Runs `worker` until it must wait or ends.
+  absl::Status Advance(int worker) {
+    InstructionStream& stream = streams_[worker];
+    if (stream.done()) return absl::OkStatus();
+    while (!stream.done()) {
+      switch (links_.Try(worker, stream.Get())) {
+        case LinkRules::Outcome::kMustWait:
+          return absl::OkStatus();
+        case LinkRules::Outcome::kFault:
+          return Report(worker, links_.fault());
+        case LinkRules::Outcome::kDone:
+          break;
+      }
+      if (auto fault = rules_[worker].Apply(stream.Get())) return Report(worker, *fault);
+      stream.Next();
+    }
+    links_.End(worker);
+    if (auto fault = rules_[worker].Finish()) return Report(worker, *fault);
+    return absl::OkStatus();
+  }
+
+  // Nobody can go on: the most telling reason, and whose it is.
+  Fault WorstBlocked(size_t* worker) {
+    std::optional<Fault> first;
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      if (streams_[w].done()) continue;
+      Fault fault = links_.Blocked(static_cast<int>(w), streams_[w].Get());
+      if (fault.rule != "V9") {
+        *worker = w;
+        return fault;
+      }
+      if (!first) {
+        first = fault;
+        *worker = w;
+      }
+    }
+    return *first;
+  }
+
+  absl::Status Report(size_t worker, const Fault& fault) const {
+    const Peer& at = workers_[worker];
+    int64_t position = streams_[worker].position();
+    std::string text = fmt::format("{}: stage {} replica {}, instruction {}: {}\n ", fault.rule,
+                                   at.stage, at.replica, position, fault.text);
+    text += TextAround(start_[worker], position);
+    constexpr size_t kMaxRows = 16;
+    size_t first = worker < kMaxRows / 2 ? 0 : worker - kMaxRows / 2;
+    for (size_t w = first; w < std::min(workers_.size(), first + kMaxRows); ++w) {
+      fmt::format_to(std::back_inserter(text), "\n{} s{}.r{} {}", w == worker ? '>' : ' ',
+                     workers_[w].stage, workers_[w].replica,
+                     CellsAround(start_[w], streams_[w].position(), w == worker));
+    }
+    return absl::InvalidArgumentError(text);
+  }
+
+  const ScheduleShape& shape_;
+  std::vector<Peer> workers_;
+  std::vector<InstructionStream> start_;
+  std::vector<InstructionStream> streams_;
+  LinkRules links_;
+  std::deque<WorkerRules> rules_;
+};
+
+absl::Status CheckOptions(const ScheduleShape& shape, const ValidateOptions& options) {
+  PD_RETURN_IF_ERROR(Validate(shape));
+  if (!options.memory.empty() && options.memory.size() != shape.replicas.size()) {
+    return InvalidArgument("memory: {} entries for {} stages", options.memory.size(),
+                           shape.stages());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateTable(const ScheduleTable& table, const ValidateOptions& options) {
+  PD_RETURN_IF_ERROR(CheckOptions(table.shape, options));
+  size_t workers = WorkersOf(table.shape).size();
+  if (table.programs.size() != workers) {
+    return InvalidArgument("V1: schedule '{}' has {} programs, its shape {} workers", table.name,
+                           table.programs.size(), workers);
+  }
+  return Validation(table.shape, table.policy, StreamsOf(table), options).Run();
+}
+
+absl::Status ValidatePrograms(const std::vector<StageProgram>& programs,
+                              const ValidateOptions& options) {
+  if (programs.empty()) return InvalidArgument("V1: no programs");
+  const ScheduleShape& shape = programs[0].shape;
+  PD_RETURN_IF_ERROR(CheckOptions(shape, options));
+  std::vector<Peer> workers = WorkersOf(shape);
+  if (programs.size() != workers.size()) {
+    return InvalidArgument("V1: {} programs, the shape has {} workers", programs.size(),
+                           workers.size());
+  }
+  for (size_t w = 0; w < workers.size(); ++w) {
+    const StageProgram& program = programs[w];
+    if (program.shape != shape || program.policy != programs[0].policy ||
+        Peer{program.stage, program.replica} != workers[w]) {
+      return InvalidArgument("V1: program {} is of stage {} replica {} or of another run", w,
+                             program.stage, program.replica);
+    }
+  }
+  return Validation(shape, programs[0].policy, StreamsOf(programs), options).Run();
+}
+
+absl::Status ValidateProgram(const StageProgram& program, const ValidateOptions& options) {
+  PD_RETURN_IF_ERROR(CheckOptions(program.shape, options));
+  std::vector<Peer> workers = WorkersOf(program.shape);
+  auto worker = std::find(workers.begin(), workers.end(), Peer{program.stage, program.replica});
+  if (worker == workers.end()) {
+    return InvalidArgument("V1: the run has no stage {} replica {}", program.stage,
+                           program.replica);
+  }
+  size_t index = worker - workers.begin();
+  // The other workers' programs are not at hand; empty rows stand in for them.
+  std::vector<InstructionStream> streams(workers.size(),
+                                         InstructionStream(std::span<const Instruction>()));
+  streams[index] = InstructionStream(program);
+  Validation validation(program.shape, program.policy, std::move(streams), options);
+  PD_RETURN_IF_ERROR(validation.RunAlone(index));
+  int32_t slots = 1;
+  for (const ProgramBlock& block : program.blocks) {
+    for (const Instruction& i : block.body) slots = std::max(slots, i.slot + 1);
+  }
+  if (program.slots < slots) {
+    return InvalidArgument("V7: the program declares {} activation slots and uses {}",
+                           program.slots, slots);
+  }
+  if (program.versions < validation.residency(index).peak_versions()) {
+    return InvalidArgument("V4: the program declares {} weight versions and uses {}",
+                           program.versions, validation.residency(index).peak_versions());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pipedream
