@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/rpc/address.h"
 #include "common/rpc/grpc_limits.h"
+#include "common/rpc/grpc_log.h"
 
 namespace pipedream {
 namespace {
@@ -42,6 +43,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ChannelOptions&
         "--insecure on a trusted network",
         options.address);
   }
+  RouteGrpcLog();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/rpc/address.h"
 #include "common/rpc/grpc_limits.h"
+#include "common/rpc/grpc_log.h"
 
 namespace pipedream {
 namespace {
@@ -55,6 +56,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
         "service; listen on 127.0.0.1, or pass --insecure on a trusted network",
         options.address);
   }
+  RouteGrpcLog();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   SetArguments(&builder);

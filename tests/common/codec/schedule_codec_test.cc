@@ -86,7 +86,7 @@ TEST(ScheduleCodec, RefusesBadPrograms) {
            {[](v1::StageProgram* m) { m->mutable_blocks(1)->set_repeat(-1); },
             "StageProgram.blocks[1]: ProgramBlock.repeat: found -1"},
            {[](v1::StageProgram* m) { m->mutable_blocks(1)->set_repeat(int64_t{1} << 52); },
-            "ProgramBlock.microbatch_stride"},
+            "ProgramBlock.update_stride"},
            {[](v1::StageProgram* m) { m->mutable_blocks(1)->set_body(2, "X9"); },
             "StageProgram.blocks[1]: ProgramBlock.body[2]"},
            {[](v1::StageProgram* m) { m->mutable_blocks(1)->set_body(2, ""); },
