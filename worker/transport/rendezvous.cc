@@ -70,21 +70,24 @@ std::optional<Offer> Rendezvous::Take(const std::string& name) {
 }
 
 void Rendezvous::Post(Offer offer) {
+  const std::string& name = offer.hello.options.name;
   {
     Duration now = SystemClock()->Now();
     MutexLock lock(mutex_);
-    if (parked_.size() >= kMaxParked) {
+    auto receiver = announced_.find(name);
+    bool awaited = receiver != announced_.end();
+    if (!awaited && parked_.size() >= kMaxParked) {
       parked_.remove_if([now](const Offer& parked) { return !parked.Alive(now); });
     }
-    if (parked_.size() < kMaxParked) {
-      auto receiver = announced_.find(offer.hello.options.name);
+    // The limit is for those who may wait long; an awaited one is dealt with at once.
+    if (awaited || parked_.size() < kMaxParked) {
       parked_.push_back(std::move(offer));
-      if (receiver != announced_.end()) receiver->second->wake().Notify();
+      if (awaited) receiver->second->wake().Notify();
       return;
     }
   }
-  offer.Refuse(ResourceExhausted("channel {}: {} channels wait to be accepted at this worker",
-                                 offer.hello.options.name, kMaxParked));
+  offer.Refuse(ResourceExhausted("channel {}: {} channels wait to be accepted at this worker", name,
+                                 kMaxParked));
 }
 
 bool Rendezvous::Sweep() {

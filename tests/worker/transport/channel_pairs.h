@@ -21,6 +21,16 @@ inline constexpr Duration kLong = std::chrono::seconds(30);
 // For what must not happen.
 inline constexpr Duration kShort = std::chrono::milliseconds(20);
 
+// The result of a handshake on another thread that is bound to fail: `connector` aborts it, again
+// and again, since it may not have begun yet.
+template <typename T>
+T AbortAndGet(std::future<T>* handshake, Connector* connector, const absl::Status& cause) {
+  while (handshake->wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    connector->AbortHandshakes(cause);
+  }
+  return handshake->get();
+}
+
 // Both ends in this process, through two connectors.
 class ChannelFactory {
  public:
@@ -34,8 +44,8 @@ class ChannelFactory {
     ChannelOptions options{name, "secret", slots, bytes, kLong};
     auto accepted = std::async(std::launch::async, [&] { return receiver_->Accept(options); });
     auto connected = sender_->Connect(receiver_->address(), kind_, options);
-    if (!connected.ok()) receiver_->AbortHandshakes(connected.status());
-    auto received = accepted.get();
+    auto received = connected.ok() ? accepted.get()
+                                   : AbortAndGet(&accepted, receiver_.get(), connected.status());
     PD_RETURN_IF_ERROR(connected.status());
     PD_RETURN_IF_ERROR(received.status());
     return LocalChannel{*std::move(connected), *std::move(received)};
