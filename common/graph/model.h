@@ -58,6 +58,8 @@ class Model {
   virtual const std::vector<std::string>& warnings() const = 0;
   // SHA-256 over the file and its external data.
   virtual const std::string& content_hash() const = 0;
+  // External data files that its tensors name, relative to the model's folder.
+  virtual std::vector<std::string> external_files() const { return {}; }
 
   // Writes the user's own model with `trained` in place of the initialisers (or Constant nodes) of
   // those names: same names, order, types (a float64 initialiser stays float64) and symbolic axes. BatchNormalization and Dropout go

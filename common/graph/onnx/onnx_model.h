@@ -22,6 +22,11 @@ class OnnxModel : public Model {
   const std::vector<std::string>& output_names() const override { return output_names_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
   const std::string& content_hash() const override { return hash_; }
+  std::vector<std::string> external_files() const override {
+    std::vector<std::string> locations;
+    for (const auto& [location, file] : files_.opened()) locations.push_back(location);
+    return locations;
+  }
   absl::Status Export(const std::map<std::string, Tensor>& trained,
                       const std::string& path) const override;
 
