@@ -1,0 +1,43 @@
+// A whole job in one thread: every stage replica's executor, stepped in turn over local channels.
+// What real processes compute must equal this bit for bit; tests and the oracle tool run it.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/data/dataset.h"
+#include "common/graph/model.h"
+#include "common/job/job_spec.h"
+#include "worker/engine/stage_monitor.h"
+
+namespace pipedream {
+
+struct SimulationOptions {
+  std::shared_ptr<const Model> model;
+  JobSpec spec;  // resolved; names the schedule
+  RunShape run;
+  std::vector<int> stage_of;  // per forward node of the training graph
+  std::vector<int> replicas;  // per stage
+  std::vector<int> warmup;    // per stage, or empty: the schedule's rule
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> evaluation;  // may be null
+  // Which executor steps next is chosen at random from this; results must not depend on it.
+  uint64_t interleaving = 0;
+};
+
+struct SimulationResult {
+  std::vector<double> losses;              // mean loss per minibatch
+  std::vector<EvaluationSum> evaluations;  // per epoch
+  std::map<std::string, Tensor> weights;   // parameters and running statistics
+  int64_t memory_bytes = 0;                // of all stages
+};
+
+// kInternal "deadlock" with what every executor waits for, should the table be wrong.
+absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options);
+
+}  // namespace pipedream

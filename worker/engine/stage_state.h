@@ -1,0 +1,89 @@
+// All memory and prepared kernels of one stage replica: built before the first step, nothing is
+// allocated afterwards.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/data/dataset.h"
+#include "common/graph/model.h"
+#include "common/job/job_spec.h"
+#include "common/schedule/stage_program.h"
+#include "worker/device/device.h"
+#include "worker/engine/compiled_stage.h"
+#include "worker/engine/weight_store.h"
+#include "worker/optim/optimizer.h"
+
+namespace pipedream {
+
+// What a stage is built from; everything outlives the call, nothing is kept but shared pointers.
+struct StageInputs {
+  std::shared_ptr<const Model> model;
+  JobSpec spec;  // resolved: loss terms name output and label
+  RunShape run;
+  // Forward nodes of the training graph -> stage, as Plan::stage_of().
+  std::vector<int> stage_of;
+  StageProgram program;
+  std::shared_ptr<const Dataset> train;       // the columns that the stage reads, at least
+  std::shared_ptr<const Dataset> evaluation;  // null without evaluation
+};
+
+struct StageState {
+  JobSpec spec;
+  RunShape run;
+  StageProgram program;
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> evaluation;
+  std::unique_ptr<Optimizer> optimizer;
+
+  StageLayout layout;
+  std::map<int64_t, CompiledStage> training;  // by microbatch size
+  std::map<int64_t, CompiledStage> evaluating;
+  // Position of each layout.parameters entry among all parameters of the model, for the global
+  // norm.
+  std::vector<int> global_index;
+  int global_parameters = 0;
+
+  std::unique_ptr<WeightStore> weights;
+  // Replicated stages advance running statistics once a round, all replicas alike: S becomes
+  // m^n S + sum over the round's n microbatches k of (1 - m) m^(n-1-k) x_k, which is what updating
+  // in microbatch order gives. Each microbatch leaves (1 - m) x_k in its slot's share.
+  std::vector<double> state_momentum;      // per layout.states entry; 0: nothing updates it
+  std::vector<DeviceBuffer> state_shares;  // per slot; empty without replicas
+  DeviceBuffer gradients;                  // of the round; running-statistics shares behind them
+  size_t gradient_floats = 0;              // of `gradients`, with the shares
+  DeviceBuffer microbatch_gradients;       // of one microbatch, where a round has several
+  std::vector<DeviceBuffer>
+      optimizer_state;  // per state tensor of the optimizer, laid out as a version
+  DeviceBuffer states;
+  DeviceBuffer constants;
+  DeviceBuffer arena;
+  std::vector<DeviceBuffer> slots;
+  std::vector<double> norms;  // squared norm per parameter of the whole model
+
+  size_t activation_in_bytes = 0;  // largest message of each kind
+  size_t activation_out_bytes = 0;
+  size_t gradient_in_bytes = 0;
+  size_t gradient_out_bytes = 0;
+  int64_t memory_bytes = 0;  // allocated, without channels
+
+  // Trained parameters and running statistics, row-major, by name. Call when no step is running.
+  absl::StatusOr<std::map<std::string, Tensor>> Export(const KernelBackend& backend) const;
+};
+
+// Imports, cuts, compiles and allocates. Errors: as Model::Bind, MakeTrainingGraph, CutStages and
+// CompileStage; kResourceExhausted when the device's memory does not suffice, with what was wanted.
+absl::StatusOr<std::unique_ptr<StageState>> BuildStage(const StageInputs& inputs,
+                                                       const KernelBackend& backend,
+                                                       Device* device);
+
+// Dataset columns that the given stage reads (inputs and labels of its nodes).
+absl::StatusOr<std::vector<std::string>> ColumnsOfStage(const Model& model, const JobSpec& spec,
+                                                        const std::vector<int>& stage_of,
+                                                        int stages, int stage);
+
+}  // namespace pipedream
