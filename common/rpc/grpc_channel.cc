@@ -35,7 +35,7 @@ constexpr char kServiceConfig[] = R"({
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ChannelOptions& options) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const RpcChannelOptions& options) {
   PD_ASSIGN_OR_RETURN(HostPort address, ParseAddress(options.address));
   if (!options.insecure && !IsLoopback(address.host)) {
     return InvalidArgument(

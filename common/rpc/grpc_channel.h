@@ -12,7 +12,7 @@
 
 namespace pipedream {
 
-struct ChannelOptions {
+struct RpcChannelOptions {
   std::string address;  // "host:port"
   // Connections to other machines are plain text; it must be asked for.
   bool insecure = false;
@@ -27,7 +27,7 @@ inline constexpr Duration kSubmitTimeout = std::chrono::seconds(60);
 // idempotent by key or nature (submit, cancel), are tried up to 4 times while the peer is
 // UNAVAILABLE, with jittered backoff from 0.1 s; nothing else is repeated. kInvalidArgument: bad
 // address, or not loopback without `insecure`.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ChannelOptions& options);
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const RpcChannelOptions& options);
 
 // The call ends with DEADLINE_EXCEEDED after `timeout`. Every unary call sets one.
 void SetTimeout(grpc::ClientContext* context, Duration timeout);

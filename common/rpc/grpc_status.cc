@@ -56,7 +56,7 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   return result;
 }
 
-absl::Status FromGrpcStatus(const grpc::Status& status, const Peer& peer) {
+absl::Status FromGrpcStatus(const grpc::Status& status, const RpcPeer& peer) {
   absl::Status result = FromGrpcStatus(status);
   if (!ReasonOf(result).empty()) return result;  // the peer itself said so
   if (result.code() == absl::StatusCode::kUnavailable) {

@@ -18,13 +18,13 @@ grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 // Whom a call went to, for the message when nobody answers.
-struct Peer {
+struct RpcPeer {
   std::string what;     // "the coordinator"
   std::string address;  // "127.0.0.1:7070"
   std::string hint;     // what to do when it does not answer
 };
 
 // As above; kUnavailable and kDeadlineExceeded additionally name the peer and say what to do.
-absl::Status FromGrpcStatus(const grpc::Status& status, const Peer& peer);
+absl::Status FromGrpcStatus(const grpc::Status& status, const RpcPeer& peer);
 
 }  // namespace pipedream

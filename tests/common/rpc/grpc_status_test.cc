@@ -52,7 +52,7 @@ TEST(GrpcStatus, LongMessagesAreCutBetweenCharacters) {
 }
 
 TEST(GrpcStatus, UnreachablePeerIsNamedWithAdvice) {
-  Peer peer{"the coordinator", "127.0.0.1:7070", "Start one."};
+  RpcPeer peer{"the coordinator", "127.0.0.1:7070", "Start one."};
   absl::Status status =
       FromGrpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, "refused"), peer);
   EXPECT_THAT(status,
@@ -64,7 +64,7 @@ TEST(GrpcStatus, UnreachablePeerIsNamedWithAdvice) {
 
 TEST(GrpcStatus, APeerThatSaysItIsUnavailableIsNotCalledUnreachable) {
   absl::Status said = WithReason(Unavailable("store is closing"), "SHUTTING_DOWN");
-  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(said), Peer{"x", "y", "z"}), said);
+  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(said), RpcPeer{"x", "y", "z"}), said);
 }
 
 }  // namespace
