@@ -22,10 +22,10 @@ dnnl::batch_normalization_forward::primitive_desc Forward(const PrepareRequest& 
   auto flags = normalization_flags::use_scale | normalization_flags::use_shift;
   if (!training) flags |= normalization_flags::use_global_stats;
   const float epsilon = static_cast<float>(request.node.attributes.Float("epsilon"));
-  return {{training ? prop_kind::forward_training : prop_kind::forward_inference, data, epsilon,
-           flags},
-          UserScratchpad(),
-          Engine()};
+  return {
+      {training ? prop_kind::forward_training : prop_kind::forward_inference, data, epsilon, flags},
+      UserScratchpad(),
+      Engine()};
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ absl::StatusOr<PreparedKernel> PrepareBatchNormInference(const PrepareRequest& r
 
 absl::StatusOr<PreparedKernel> PrepareBatchNormGrad(const PrepareRequest& request) {
   PD_RETURN_IF_ERROR(RequireFloat(request));
-  const TensorSpec x = request.offered(1);   // saved; dy comes to its layout
+  const TensorSpec x = request.offered(1);  // saved; dy comes to its layout
   const memory::desc data = DataDesc(x);
   using dnnl::batch_normalization_backward;
   const float epsilon = static_cast<float>(request.node.attributes.Float("epsilon"));
@@ -83,9 +83,11 @@ absl::StatusOr<PreparedKernel> PrepareBatchNormGrad(const PrepareRequest& reques
       UserScratchpad(), Engine(), Forward(request, data, true));
   const memory::desc channels = PlainDesc({request.input_shape(1)[1]});
   auto kernel = std::make_unique<PrimitiveKernel>(request, batch_normalization_backward(pd));
+  // oneDNN 2.6 insists on a shift among the arguments and does not read it.
   kernel->Input(DNNL_ARG_DIFF_DST, 0, data)
       .Input(DNNL_ARG_SRC, 1, data)
       .Input(DNNL_ARG_SCALE, 2, channels)
+      .Input(DNNL_ARG_SHIFT, 2, channels)
       .Input(DNNL_ARG_MEAN, 3, channels)
       .Input(DNNL_ARG_VARIANCE, 4, channels)
       .Output(DNNL_ARG_DIFF_SRC, 0, data)
@@ -110,8 +112,7 @@ absl::StatusOr<PreparedKernel> PrepareUpdateRunningStatistics(const PrepareReque
     auto* running_mean = static_cast<float*>(const_cast<void*>(args.inputs[2]));
     auto* running_variance = static_cast<float*>(const_cast<void*>(args.inputs[3]));
     for (int64_t c = 0; c < channels; ++c) {
-      running_mean[c] =
-          static_cast<float>(momentum * running_mean[c] + (1 - momentum) * mean[c]);
+      running_mean[c] = static_cast<float>(momentum * running_mean[c] + (1 - momentum) * mean[c]);
       running_variance[c] = static_cast<float>(momentum * running_variance[c] +
                                                (1 - momentum) * unbias * variance[c]);
     }

@@ -92,8 +92,10 @@ absl::StatusOr<PreparedKernel> PrepareBinary(const PrepareRequest& request) {
     return absl::OkStatus();
   };
   PreparedKernel prepared = request.Plain(MakeLoop(request, run));
-  if (a == y) prepared.in_place[0] = 0;
-  else if (b == y) prepared.in_place[0] = 1;
+  if (a == y)
+    prepared.in_place[0] = 0;
+  else if (b == y)
+    prepared.in_place[0] = 1;
   return prepared;
 }
 

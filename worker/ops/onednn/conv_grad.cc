@@ -1,7 +1,7 @@
+#include "common/base/status.h"
 #include "worker/ops/onednn/conv_geometry.h"
 #include "worker/ops/onednn/families.h"
 #include "worker/ops/onednn/primitive_kernel.h"
-#include "common/base/status.h"
 
 namespace pipedream::onednn {
 

@@ -22,7 +22,7 @@ void CopyRow(const T* x, int64_t x_step, T* y, int64_t y_step, int64_t n) {
 
 // Starts are in elements.
 struct StridedCopy {
-  StridedLoop<2> loop;   // operands: x, y
+  StridedLoop<2> loop;  // operands: x, y
   int64_t x_start = 0;
   int64_t y_start = 0;
   int threads = 1;

@@ -32,8 +32,8 @@ absl::StatusOr<PreparedKernel> PrepareDropout(const PrepareRequest& request) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t sample = i / blocks, block = i % blocks;
         const auto id = static_cast<uint64_t>(args.context->sample_ids[sample]);
-        const auto bits = Philox(seed, stream, id * static_cast<uint64_t>(blocks) +
-                                                   static_cast<uint64_t>(block));
+        const auto bits =
+            Philox(seed, stream, id * static_cast<uint64_t>(blocks) + static_cast<uint64_t>(block));
         const int64_t at = sample * per_sample + block * 4;
         const int64_t n = std::min<int64_t>(4, per_sample - block * 4);
         for (int64_t j = 0; j < n; ++j) {

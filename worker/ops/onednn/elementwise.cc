@@ -14,7 +14,7 @@ enum class Op { kRelu, kSigmoid, kTanh, kHardSwish, kHardSigmoid, kClip, kScale 
 struct Entry {
   std::string_view name;
   Op op;
-  std::string_view first;   // attribute names of the two numbers
+  std::string_view first;  // attribute names of the two numbers
   std::string_view second;
 };
 constexpr std::array kEntries = {
@@ -40,14 +40,20 @@ PD_INLINE void Map(const float* x, float* y, int64_t n, F f) {
 
 PD_CLONES void MapRange(Op op, float a, float b, const float* x, float* y, int64_t n) {
   switch (op) {
-    case Op::kRelu: return Map(x, y, n, [](float v) { return v < 0 ? 0.0f : v; });
-    case Op::kSigmoid: return Map(x, y, n, [](float v) { return VectorSigmoid(v); });
-    case Op::kTanh: return Map(x, y, n, [](float v) { return VectorTanh(v); });
+    case Op::kRelu:
+      return Map(x, y, n, [](float v) { return v < 0 ? 0.0f : v; });
+    case Op::kSigmoid:
+      return Map(x, y, n, [](float v) { return VectorSigmoid(v); });
+    case Op::kTanh:
+      return Map(x, y, n, [](float v) { return VectorTanh(v); });
     case Op::kHardSwish:
       return Map(x, y, n, [](float v) { return v * Clamp(v * (1.0f / 6) + 0.5f, 0, 1); });
-    case Op::kHardSigmoid: return Map(x, y, n, [=](float v) { return Clamp(a * v + b, 0, 1); });
-    case Op::kClip: return Map(x, y, n, [=](float v) { return Clamp(v, a, b); });
-    case Op::kScale: return Map(x, y, n, [=](float v) { return a * v; });
+    case Op::kHardSigmoid:
+      return Map(x, y, n, [=](float v) { return Clamp(a * v + b, 0, 1); });
+    case Op::kClip:
+      return Map(x, y, n, [=](float v) { return Clamp(v, a, b); });
+    case Op::kScale:
+      return Map(x, y, n, [=](float v) { return a * v; });
   }
 }
 

@@ -39,7 +39,8 @@ PD_CLONES void MapRange(Op op, float a, float b, const float* dy, const float* v
       return Map(dy, v, dx, n, [](float g, float y) { return y > 0 ? g : 0.0f; });
     case Op::kSigmoid:
       return Map(dy, v, dx, n, [](float g, float y) { return g * (y * (1 - y)); });
-    case Op::kTanh: return Map(dy, v, dx, n, [](float g, float y) { return g * (1 - y * y); });
+    case Op::kTanh:
+      return Map(dy, v, dx, n, [](float g, float y) { return g * (1 - y * y); });
     case Op::kHardSwish:
       return Map(dy, v, dx, n, [](float g, float x) {
         const float slope = x <= -3 ? 0.0f : (x >= 3 ? 1.0f : x * (1.0f / 3) + 0.5f);

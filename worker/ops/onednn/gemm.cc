@@ -107,7 +107,7 @@ absl::StatusOr<PreparedKernel> PrepareMatMul(const PrepareRequest& request) {
   int64_t batch = y.elements() / (p.m * p.n);
   const int64_t a_matrices = a.elements() / (p.m * p.k);
   const int64_t b_matrices = b.elements() / (p.k * p.n);
-  if (b_matrices == 1 && a_matrices == batch && !p.trans_a) {   // one tall matrix
+  if (b_matrices == 1 && a_matrices == batch && !p.trans_a) {  // one tall matrix
     p.m *= batch;
     batch = 1;
   }

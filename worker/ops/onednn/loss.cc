@@ -32,7 +32,7 @@ absl::Status CheckLabels(const KernelArguments& args, const int64_t* labels, int
 double PositionLoss(const float* x, int64_t label, float* y, int64_t classes, bool* correct) {
   const float max = RowMax(x, classes);
   const double at_label = x[label];
-  int64_t largest = 0;   // the first of equals
+  int64_t largest = 0;  // the first of equals
   while (largest + 1 < classes && !(x[largest] == max)) ++largest;
   *correct = largest == label && x[largest] == max;
   return std::log(SoftmaxRow(x, max, y, classes)) + max - at_label;

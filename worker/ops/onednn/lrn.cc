@@ -34,8 +34,8 @@ absl::StatusOr<PreparedKernel> PrepareLrn(const PrepareRequest& request) {
   const bool keep = request.is_read(1);
   const TensorSpec x = request.offered(0);
   const memory::desc data = DescOf(x);
-  const auto pd = Forward(
-      request.node, keep ? prop_kind::forward_training : prop_kind::forward_inference, data);
+  const auto pd = Forward(request.node,
+                          keep ? prop_kind::forward_training : prop_kind::forward_inference, data);
   auto kernel = std::make_unique<PrimitiveKernel>(request, lrn_forward(pd));
   kernel->Input(DNNL_ARG_SRC, 0, data).Output(DNNL_ARG_DST, 0, data);
   const memory::desc workspace = keep ? pd.workspace_desc() : memory::desc();

@@ -1,5 +1,5 @@
-// LRN over row-major tensors for any window: y = x * d^-beta, d = bias + alpha/size * (sum of squares
-// of channels [c - (size-1)/2, c + size/2]). No workspace: the gradient computes d anew.
+// LRN over row-major tensors for any window: y = x * d^-beta, d = bias + alpha/size * (sum of
+// squares of channels [c - (size-1)/2, c + size/2]). No workspace: the gradient computes d anew.
 #include <cmath>
 
 #include "common/base/status.h"
@@ -10,8 +10,8 @@ namespace {
 
 struct Lrn {
   int64_t samples, channels, plane;
-  int64_t before, after;   // neighbours in the window
-  float scale;             // alpha / size
+  int64_t before, after;  // neighbours in the window
+  float scale;            // alpha / size
   float beta, bias;
 };
 

@@ -56,9 +56,9 @@ absl::StatusOr<PreparedKernel> PrepareForward(const PrepareRequest& request, alg
   // The output in the input's family of formats, so that blocked regions stay whole.
   const memory::desc source = DescOf(x);
   const memory::desc destination = DescLike(source, DimsOf(request.output_shape(0)));
-  const auto pd = Forward(request.node,
-                          keep ? prop_kind::forward_training : prop_kind::forward_inference, how,
-                          source, destination);
+  const auto pd =
+      Forward(request.node, keep ? prop_kind::forward_training : prop_kind::forward_inference, how,
+              source, destination);
   auto kernel = std::make_unique<PrimitiveKernel>(request, pooling_forward(pd));
   kernel->Input(DNNL_ARG_SRC, 0, source).Output(DNNL_ARG_DST, 0, destination);
   if (keep) kernel->Output(DNNL_ARG_WORKSPACE, 1, pd.workspace_desc());
@@ -113,8 +113,7 @@ absl::StatusOr<PreparedKernel> PrepareAveragePool(const PrepareRequest& request)
 }
 
 absl::StatusOr<PreparedKernel> PrepareMaxPoolGrad(const PrepareRequest& request) {
-  const auto* layout =
-      dynamic_cast<const WorkspaceLayout*>(request.offered(1).layout.get());
+  const auto* layout = dynamic_cast<const WorkspaceLayout*>(request.offered(1).layout.get());
   if (layout == nullptr) {
     return Internal("input 1 is not the workspace that MaxPool made");
   }

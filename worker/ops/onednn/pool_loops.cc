@@ -42,7 +42,7 @@ namespace {
 
 // First and last + 1 tap of axis `i` that lie inside x, for output position `o`.
 struct Taps {
-  int64_t first, last, start;   // start: x index of tap 0
+  int64_t first, last, start;  // start: x index of tap 0
 };
 Taps TapsOf(const PoolWindow& w, int i, int64_t o) {
   Taps taps{0, w.kernel[i], o * w.strides[i] - w.begin[i]};
@@ -71,8 +71,8 @@ template <typename F>
 void ForTaps(const PoolWindow& w, const Taps& td, const Taps& th, const Taps& tw, const F& f) {
   for (int64_t d = td.first; d < td.last; ++d) {
     for (int64_t h = th.first; h < th.last; ++h) {
-      const int64_t row = ((td.start + d * w.dilations[0]) * w.x[1] +
-                           (th.start + h * w.dilations[1])) * w.x[2];
+      const int64_t row =
+          ((td.start + d * w.dilations[0]) * w.x[1] + (th.start + h * w.dilations[1])) * w.x[2];
       for (int64_t c = tw.first; c < tw.last; ++c) f(row + tw.start + c * w.dilations[2]);
     }
   }
@@ -89,8 +89,7 @@ void ForPlanes(const PoolWindow& w, int threads, const F& f) {
 // What the average divides by.
 float DivisorOf(const PoolWindow& w, const Taps& td, const Taps& th, const Taps& tw) {
   const int64_t all = w.kernel[0] * w.kernel[1] * w.kernel[2];
-  const int64_t inside =
-      (td.last - td.first) * (th.last - th.first) * (tw.last - tw.first);
+  const int64_t inside = (td.last - td.first) * (th.last - th.first) * (tw.last - tw.first);
   return static_cast<float>(w.count_include_pad ? all : std::max<int64_t>(1, inside));
 }
 
@@ -103,8 +102,8 @@ absl::StatusOr<PreparedKernel> PrepareMaxPoolLoops(const PrepareRequest& request
     ForPlanes(w, threads, [&](int64_t plane) {
       const float* x = FloatIn(args, 0) + plane * w.x_elements();
       float* y = FloatOut(args, 0) + plane * w.y_elements();
-      auto* offsets = keep ? static_cast<int32_t*>(args.outputs[1]) + plane * w.y_elements()
-                           : nullptr;
+      auto* offsets =
+          keep ? static_cast<int32_t*>(args.outputs[1]) + plane * w.y_elements() : nullptr;
       ForWindows(w, [&](int64_t out, const Taps& td, const Taps& th, const Taps& tw) {
         float best = -std::numeric_limits<float>::infinity();
         int64_t at = -1;

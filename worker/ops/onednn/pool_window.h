@@ -11,7 +11,7 @@ namespace pipedream::onednn {
 using Triple = std::array<int64_t, 3>;
 
 struct PoolWindow {
-  int64_t planes = 1;   // N * C
+  int64_t planes = 1;  // N * C
   Triple x{1, 1, 1}, y{1, 1, 1};
   Triple kernel{1, 1, 1}, strides{1, 1, 1}, dilations{1, 1, 1}, begin{}, end{};
   bool count_include_pad = false;

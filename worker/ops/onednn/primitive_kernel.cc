@@ -7,13 +7,11 @@ namespace pipedream::onednn {
 using dnnl::memory;
 
 PrimitiveKernel::PrimitiveKernel(std::string label, int threads, dnnl::primitive primitive)
-    : KernelBase(std::move(label), threads),
-      primitive_(std::move(primitive)),
-      stream_(Engine()) {}
+    : KernelBase(std::move(label), threads), primitive_(std::move(primitive)), stream_(Engine()) {}
 
 PrimitiveKernel& PrimitiveKernel::Input(int argument, int input, const memory::desc& desc) {
-  // oneDNN writes zeros into the padding whenever it is handed a pointer, even an input's. Inputs may
-  // be shared and are padded already, so hand them over as bytes; primitives go by their own
+  // oneDNN writes zeros into the padding whenever it is handed a pointer, even an input's. Inputs
+  // may be shared and are padded already, so hand them over as bytes; primitives go by their own
   // descriptors.
   const memory::dims bytes = {static_cast<memory::dim>(desc.get_size())};
   Add(argument, Source::kInput, input, 0, PlainDesc(bytes, memory::data_type::u8));
@@ -41,9 +39,15 @@ absl::Status PrimitiveKernel::Execute(const KernelArguments& arguments) {
   for (Binding& binding : bindings_) {
     void* pointer = nullptr;
     switch (binding.source) {
-      case Source::kInput: pointer = const_cast<void*>(arguments.inputs[binding.index]); break;
-      case Source::kOutput: pointer = arguments.outputs[binding.index]; break;
-      case Source::kScratch: pointer = static_cast<char*>(arguments.scratch) + binding.offset; break;
+      case Source::kInput:
+        pointer = const_cast<void*>(arguments.inputs[binding.index]);
+        break;
+      case Source::kOutput:
+        pointer = arguments.outputs[binding.index];
+        break;
+      case Source::kScratch:
+        pointer = static_cast<char*>(arguments.scratch) + binding.offset;
+        break;
     }
     if (pointer == nullptr) {
       return Internal("{}: {} {} has no memory", label_,

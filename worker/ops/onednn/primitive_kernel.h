@@ -32,7 +32,7 @@ class PrimitiveKernel final : public KernelBase {
     int index;
     size_t offset;
     dnnl::memory memory;
-    void* pointer;   // what `memory` points to now
+    void* pointer;  // what `memory` points to now
   };
   absl::Status Execute(const KernelArguments& arguments) override;
   void Add(int argument, Source source, int index, size_t offset, const dnnl::memory::desc& desc);

@@ -10,7 +10,7 @@
 namespace pipedream::onednn {
 namespace {
 
-constexpr int64_t kColumns = 256;   // output elements summed side by side
+constexpr int64_t kColumns = 256;  // output elements summed side by side
 
 PD_CLONES double RowSum(const float* x, int64_t n) {
   double sum = 0;
@@ -28,7 +28,7 @@ PD_CLONES void AddRow(const float* x, double* sums, int64_t n) {
 struct Plan {
   std::vector<int64_t> kept, kept_steps;
   std::vector<int64_t> reduced, reduced_steps;
-  int64_t columns = 1;          // innermost axis
+  int64_t columns = 1;  // innermost axis
   bool columns_reduced = false;
 };
 

@@ -42,7 +42,7 @@ struct PrepareRequest {
   const TensorSpec& offered(int i) const { return inputs[i].spec; }
   TensorSpec plain_input(int i) const;
   TensorSpec plain_output(int o) const;
-  std::string label() const;   // "Conv 'conv1'"
+  std::string label() const;  // "Conv 'conv1'"
   // A result that reads and writes row-major tensors, shares no memory and needs no scratch.
   PreparedKernel Plain(std::unique_ptr<OpKernel> kernel) const;
 };
@@ -81,8 +81,7 @@ class KernelBase : public OpKernel {
 template <typename F>
 class LoopKernel final : public KernelBase {
  public:
-  LoopKernel(const PrepareRequest& request, F run)
-      : KernelBase(request), run_(std::move(run)) {}
+  LoopKernel(const PrepareRequest& request, F run) : KernelBase(request), run_(std::move(run)) {}
 
  private:
   absl::Status Execute(const KernelArguments& arguments) override { return run_(arguments); }

@@ -124,12 +124,8 @@ absl::StatusOr<PreparedKernel> PrepareSoftmax(const PrepareRequest& request) {
     float* y = FloatOut(args, 0);
     ForPositions(
         axes, threads,
-        [&](int64_t at) {
-          SoftmaxRow(x + at, RowMax(x + at, axes.length), y + at, axes.length);
-        },
-        [&](int64_t at, int64_t n) {
-          SoftmaxColumns(x + at, y + at, axes.length, axes.inner, n);
-        });
+        [&](int64_t at) { SoftmaxRow(x + at, RowMax(x + at, axes.length), y + at, axes.length); },
+        [&](int64_t at, int64_t n) { SoftmaxColumns(x + at, y + at, axes.length, axes.inner, n); });
     return absl::OkStatus();
   };
   PreparedKernel prepared = request.Plain(MakeLoop(request, run));
@@ -143,8 +139,7 @@ absl::StatusOr<PreparedKernel> PrepareSoftmaxGrad(const PrepareRequest& request)
     const float *dy = FloatIn(args, 0), *y = FloatIn(args, 1);
     float* dx = FloatOut(args, 0);
     ForPositions(
-        axes, threads,
-        [&](int64_t at) { SoftmaxRowGrad(dy + at, y + at, dx + at, axes.length); },
+        axes, threads, [&](int64_t at) { SoftmaxRowGrad(dy + at, y + at, dx + at, axes.length); },
         [&](int64_t at, int64_t n) {
           SoftmaxColumnsGrad(dy + at, y + at, dx + at, axes.length, axes.inner, n);
         });

@@ -9,7 +9,7 @@
 
 namespace pipedream::onednn {
 
-using Steps = std::vector<int64_t>;   // elements between neighbours, per axis
+using Steps = std::vector<int64_t>;  // elements between neighbours, per axis
 
 Steps RowMajorSteps(const Shape& shape);
 // Steps of `from` when it is broadcast to `to` as NumPy does.
@@ -20,7 +20,7 @@ class StridedLoop {
  public:
   StridedLoop(const Shape& shape, const std::array<Steps, kOperands>& steps);
   int64_t rows() const { return rows_; }
-  int64_t columns() const { return columns_; }             // elements of a row
+  int64_t columns() const { return columns_; }  // elements of a row
   int64_t column_step(int operand) const { return column_steps_[operand]; }
 
   // f(offsets of each operand's first element) for rows [begin, end).
@@ -48,7 +48,7 @@ class StridedLoop {
 
  private:
   static constexpr int kMaxRank = 16;
-  std::vector<int64_t> dims_;   // without the innermost axis
+  std::vector<int64_t> dims_;  // without the innermost axis
   std::array<Steps, kOperands> steps_;
   std::array<int64_t, kOperands> column_steps_{};
   int64_t rows_ = 1;
@@ -56,8 +56,7 @@ class StridedLoop {
 };
 
 template <int kOperands>
-StridedLoop<kOperands>::StridedLoop(const Shape& shape,
-                                    const std::array<Steps, kOperands>& steps) {
+StridedLoop<kOperands>::StridedLoop(const Shape& shape, const std::array<Steps, kOperands>& steps) {
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == 1) continue;
     bool merges = !dims_.empty();
