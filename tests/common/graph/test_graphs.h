@@ -78,6 +78,44 @@ inline LossTerm OutputAsLoss(std::string output, double weight = 1) {
   return {LossTerm::Kind::kOutput, std::move(output), "", weight};
 }
 
+// conv, batch normalisation, relu, a residual block whose skip passes two convolutions, max pool,
+// linear layer with bias. Output "logits:0" [4, 3]; input "x" [4, 2, 6, 6].
+inline Graph ResidualNet(uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  GraphBuilder builder;
+  auto parameter = [&](std::string name, Shape shape) {
+    return builder.AddParameter(std::move(name), RandomTensor(shape, random, -0.5, 0.5));
+  };
+  ValueId x = builder.AddInput("x", DataType::kFloat32, Shape({4, 2, 6, 6}));
+  ValueId conv1 =
+      AddOp(builder, "conv1", "Conv", {x, parameter("w1", Shape({3, 2, 3, 3}))}, Conv3x3());
+  std::vector<ValueId> bn =
+      AddAll(builder, "bn", "BatchNormalization",
+             {conv1, parameter("scale", Shape({3})), parameter("shift", Shape({3}))},
+             Attributes().Set("epsilon", 1e-5));
+  ValueId mean = builder.AddState("running_mean", Tensor::FromVector<float>(Shape({3}), {0, 0, 0}));
+  ValueId variance =
+      builder.AddState("running_variance", Tensor::FromVector<float>(Shape({3}), {1, 1, 1}));
+  AddAll(builder, "update", "UpdateRunningStatistics", {bn[1], bn[2], mean, variance},
+         Attributes().Set("momentum", 0.9).Set("count", int64_t{4 * 36}));
+  ValueId relu1 = AddOp(builder, "relu1", "Relu", {bn[0]});
+  ValueId conv2 =
+      AddOp(builder, "conv2", "Conv",
+            {relu1, parameter("w2", Shape({3, 3, 3, 3})), parameter("b2", Shape({3}))}, Conv3x3());
+  ValueId relu2 = AddOp(builder, "relu2", "Relu", {conv2});
+  ValueId conv3 =
+      AddOp(builder, "conv3", "Conv", {relu2, parameter("w3", Shape({3, 3, 3, 3}))}, Conv3x3());
+  ValueId add = AddOp(builder, "add", "Add", {conv3, relu1});
+  ValueId pool = AddOp(builder, "pool", "MaxPool", {add},
+                       WindowAttributes({2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}));
+  ValueId flat = AddOp(builder, "flat", "Reshape", {pool}, Attributes().Set("shape", Ints{4, 27}));
+  ValueId logits =
+      AddOp(builder, "logits", "Gemm",
+            {flat, parameter("w4", Shape({27, 3})), parameter("b4", Shape({3}))}, GemmAttributes());
+  builder.AddOutput(logits);
+  return MustBuild(std::move(builder));
+}
+
 inline NodeId FindNode(const Graph& graph, std::string_view name) {
   for (int i = 0; i < graph.node_count(); ++i) {
     if (graph.node(NodeId(i)).name == name) return NodeId(i);
