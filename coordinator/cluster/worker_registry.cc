@@ -25,8 +25,8 @@ absl::Status Check(const WorkerInfo& info) {
                            info.id);
   if (info.device_kind.empty() || info.device_kind.size() > 256)
     return InvalidArgument("worker.device_kind: expected 1 to 256 characters");
-  if (info.memory_bytes <= 0)
-    return InvalidArgument("worker.memory_bytes {}: expected a positive number", info.memory_bytes);
+  if (info.memory_bytes < 0)
+    return InvalidArgument("worker.memory_bytes {}: expected 0 (unknown) or more", info.memory_bytes);
   if (info.control_address.find(':') == std::string::npos || info.control_address.size() > 256)
     return InvalidArgument("worker.control_address '{}': expected HOST:PORT", info.control_address);
   if (info.data_address.port <= 0 || info.data_address.port > 65535)

@@ -67,7 +67,7 @@ struct MeasureLinks {  // -> LinksMeasured
   JobContext job;
   std::vector<LinkProbe> probes;
 };
-struct MakePlan {  // -> PlanDone
+struct ComputePlan {  // -> PlanDone
   JobContext job;
   std::map<std::string, Profile> profiles;  // by device kind
   ClusterTopology topology;
@@ -97,7 +97,7 @@ struct CancelCalls {
 };
 
 using Effect = std::variant<PersistJob, AppendEvent, StoreProfile, NotifyWatchers, AnswerPlan,
-                            StartProfile, MeasureLinks, MakePlan, PrepareStages, StartStages,
+                            StartProfile, MeasureLinks, ComputePlan, PrepareStages, StartStages,
                             AbortStage, CollectResult, CancelCalls>;
 
 }  // namespace pipedream

@@ -89,9 +89,9 @@ struct StageReported {
   StageRef ref;
   std::string worker_id;
   State state = State::kRunning;
-  ProgressReport progress;
-  std::optional<JobFailure> failure;  // with kFailed
-  std::vector<JobEvent> log;
+  ProgressReport progress{};
+  std::optional<JobFailure> failure{};  // with kFailed
+  std::vector<JobEvent> log{};
 };
 struct WeightsCollected {
   StageRef ref;
@@ -107,11 +107,13 @@ struct StoreFailed {
   std::string job_id;
   absl::Status status;
 };
+// The process ends: jobs that are not queued fail with COORDINATOR_STOPPED.
+struct CoordinatorStopping {};
 // Comes every 100 ms or so; leases, time-outs and settling depend on it.
 struct Tick {};
 
 using Event = std::variant<Submitted, CancelRequested, WorkerRegistered, WorkerLost, ProfileDone,
                            LinksMeasured, PlanDone, StagePrepared, StageStarted, StageReported,
-                           WeightsCollected, StageAborted, StoreFailed, Tick>;
+                           WeightsCollected, StageAborted, StoreFailed, CoordinatorStopping, Tick>;
 
 }  // namespace pipedream

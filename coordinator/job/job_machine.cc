@@ -184,6 +184,17 @@ void JobMachine::On(const StoreFailed& event) {
                 .code = event.status.code()});
 }
 
+void JobMachine::On(const CoordinatorStopping&) {
+  stopping_ = true;
+  std::vector<ActiveJob*> running;
+  for (const auto& [id, job] : jobs_)
+    if (job->job.state != JobState::kQueued || job->plan_only) running.push_back(job.get());
+  for (ActiveJob* job : running)
+    Fail(*job, {.reason = "COORDINATOR_STOPPED",
+                .message = "the coordinator was stopped while the job ran; submit it again",
+                .code = absl::StatusCode::kAborted});
+}
+
 void JobMachine::On(const Tick&) {
   for (auto& [id, slot] : workers_)
     if (slot.releasing && !slot.abort_pending && slot.retry_at <= now_.steady)
@@ -251,7 +262,7 @@ std::string JobMachine::Obstacle(const ActiveJob& job) const {
 }
 
 void JobMachine::Schedule() {
-  while (!queue_.empty()) {
+  while (!queue_.empty() && !stopping_) {
     ActiveJob& job = *jobs_[queue_.front()];
     if (!Obstacle(job).empty()) break;
     queue_.pop_front();

@@ -86,6 +86,7 @@ class JobMachine {
   void On(const WorkerLost& event);
   void On(const StageAborted& event);
   void On(const StoreFailed& event);
+  void On(const CoordinatorStopping& event);
   void On(const Tick& event);
   void Schedule();
   // Why the job cannot start now; empty: it can.
@@ -138,6 +139,7 @@ class JobMachine {
   };
   std::map<std::pair<std::string, std::string>, KnownLink> links_;  // by hosts
   std::optional<Duration> last_arrival_;                            // of a worker
+  bool stopping_ = false;                                           // nothing starts any more
   Time now_;                                                        // of the event being handled
   std::vector<Effect> effects_;                                     // of the event being handled
 };

@@ -139,7 +139,7 @@ void JobMachine::PlanWhenMeasured(ActiveJob& job) {
   if (job.links_missing || !job.kinds_missing.empty()) return;
   job.topology = MakeTopology(job.workers, job.links);
   Transition(job, JobState::kPartitioning, fmt::format("plans for {} workers", job.workers.size()));
-  effects_.push_back(MakePlan{ContextOf(job), job.profiles, job.topology});
+  effects_.push_back(ComputePlan{ContextOf(job), job.profiles, job.topology});
 }
 
 void JobMachine::On(const PlanDone& event) {

@@ -17,9 +17,9 @@ namespace pipedream {
 // What a heartbeat says about training; counters are cumulative, losses and evaluations are new
 // since the last one.
 struct ProgressReport {
-  StageStatus status;
-  std::vector<JobLoss> losses;
-  std::vector<JobEvaluation> evaluations;
+  StageStatus status{};
+  std::vector<JobLoss> losses{};
+  std::vector<JobEvaluation> evaluations{};
 };
 
 // One attempt of one job. Not thread-safe; deterministic.

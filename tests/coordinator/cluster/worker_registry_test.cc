@@ -81,8 +81,8 @@ TEST(WorkerRegistry, RefusesWorkersThatCannotBeReached) {
   cases[1].message = "control_address 'nowhere'";
   cases[2].info.data_address.port = 70000;
   cases[2].message = "data_address.port 70000";
-  cases[3].info.memory_bytes = 0;
-  cases[3].message = "memory_bytes 0";
+  cases[3].info.memory_bytes = -1;
+  cases[3].message = "memory_bytes -1";
   cases[4].info.device_kind = "";
   cases[4].message = "device_kind";
   for (const Case& c : cases)

@@ -1,0 +1,35 @@
+#include "coordinator/launch/plan_run.h"
+
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/job/run_shape.h"
+#include "common/schedule/schedules.h"
+#include "coordinator/planner/planner.h"
+
+namespace pipedream {
+
+absl::StatusOr<PlannedRun> PlanRun(const ComputePlan& request) {
+  const JobSpec& spec = *request.job.spec;
+  PlanRequest plan_request;
+  for (const auto& [kind, profile] : request.profiles) plan_request.profiles.push_back(profile);
+  plan_request.topology = request.topology;
+  plan_request.schedule = spec.schedule;
+  plan_request.microbatches = request.job.run.microbatches;
+  plan_request.batch_size = request.job.run.batch_size;
+  plan_request.stages = spec.stages;
+  plan_request.workers = spec.workers;
+  plan_request.max_replicas = spec.max_replicas;
+  plan_request.warmup = spec.warmup;
+  Duration begin = SystemClock()->Now();
+  PD_ASSIGN_OR_RETURN(Plan plan, MakePlan(plan_request));
+  ScheduleShape shape = MakeScheduleShape(request.job.run, plan.replicas(), plan.warmup(),
+                                          spec.optimizer.clip_norm > 0);
+  PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, MakePrograms(spec.schedule, shape));
+  plan.planning_s = ToSeconds(SystemClock()->Now() - begin);
+  return PlannedRun{std::move(plan),
+                    std::make_shared<const std::vector<StageProgram>>(std::move(programs))};
+}
+
+}  // namespace pipedream

@@ -1,0 +1,34 @@
+#include "common/base/status.h"
+#include "common/codec/job_codec.h"
+#include "common/codec/plan_codec.h"
+#include "common/rpc/grpc_status.h"
+#include "coordinator/service/check_job.h"
+#include "coordinator/service/coordinator_service.h"
+
+namespace pipedream {
+namespace {
+
+absl::StatusOr<PlanAnswer> Plan(Coordinator* coordinator, grpc::ServerContext* context,
+                                const v1::PlanJobRequest& request) {
+  auto spec = FromProto(request.spec());
+  if (!spec.ok()) return WithReason(spec.status(), "INVALID_SPEC");
+  PD_ASSIGN_OR_RETURN(CheckedJob job, CheckJob(*spec, &coordinator->blobs(),
+                                               coordinator->options().launcher.data_root));
+  return coordinator->Plan(std::move(job), [context] { return context->IsCancelled(); });
+}
+
+}  // namespace
+
+grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context,
+                                         const v1::PlanJobRequest* request,
+                                         v1::PlanJobResponse* response) {
+  auto answer = Plan(coordinator_, context, *request);
+  if (!answer.ok()) return ToGrpcStatus(answer.status());
+  *response->mutable_plan() = ToProto(answer->plan);
+  if (!answer->profiles.empty()) *response->mutable_profile() = ToProto(answer->profiles[0]);
+  *response->mutable_topology() = ToProto(answer->topology);
+  for (const std::string& warning : answer->warnings) response->add_warnings(warning);
+  return grpc::Status::OK;
+}
+
+}  // namespace pipedream
