@@ -120,6 +120,7 @@ class Roller {
         ++place;
         continue;
       }
+      place = ExtendBackward(place, &loop);
       EmitStraight(place);
       EmitLoop(place, loop);
       straight_from_ = place += loop.size();
@@ -144,6 +145,17 @@ class Roller {
       candidate = lookalikes_.Next(worthwhile ? place + loop.size() - loop.body : candidate);
     }
     return best;
+  }
+
+  // A loop may begin earlier than its first lookalike: numbers there have no like before them.
+  size_t ExtendBackward(size_t place, Loop* loop) {
+    const size_t found = place;
+    while (place > straight_from_ &&
+           loop->strides.Fit(program_[place - 1], program_[place - 1 + loop->body])) {
+      --place;
+    }
+    if (place < found) *loop = Measure(place, loop->body);
+    return place;
   }
 
   // How often the `body` instructions at `place` repeat from there on.

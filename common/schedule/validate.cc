@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/schedule/link_rules.h"
+#include "common/schedule/residency.h"
 #include "common/schedule/stream.h"
 #include "common/schedule/worker_rules.h"
 
@@ -67,113 +68,107 @@ std::string TextAround(InstructionStream stream, int64_t position) {
   return line;
 }
 
-// All programs side by side: local rules and links, by abstract execution.
+// First each worker by itself, then all side by side by abstract execution.
 class Validation {
  public:
   Validation(const ScheduleShape& shape, WeightPolicy policy,
              std::vector<InstructionStream> streams, const ValidateOptions& options)
       : shape_(shape),
+        policy_(policy),
+        options_(options),
         workers_(WorkersOf(shape)),
-        start_(streams),
-        streams_(std::move(streams)),
-        links_(shape, std::max(1, options.channel_slots)) {
-    for (const Peer& worker : workers_) {
-      const StageMemory* memory =
-          options.memory.empty() ? nullptr : &options.memory[worker.stage.value()];
-      rules_.emplace_back(shape, policy, worker, memory);
-    }
-  }
+        start_(std::move(streams)) {}
 
   absl::Status Run() {
+    for (size_t w = 0; w < workers_.size(); ++w) PD_RETURN_IF_ERROR(RunAlone(w).status());
+    return RunTogether();
+  }
+
+  // The rules of one worker alone; what it held.
+  absl::StatusOr<Residency> RunAlone(size_t worker) const {
+    const Peer& at = workers_[worker];
+    const StageMemory* memory =
+        options_.memory.empty() ? nullptr : &options_.memory[at.stage.value()];
+    WorkerRules rules(shape_, policy_, at, memory);
+    InstructionStream stream = start_[worker];
+    for (; !stream.done(); stream.Next()) {
+      if (auto fault = rules.Apply(stream.Get())) return Report(worker, stream.position(), *fault);
+    }
+    if (auto fault = rules.Finish()) return Report(worker, stream.position(), *fault);
+    return rules.residency();
+  }
+
+ private:
+  absl::Status RunTogether() {
+    streams_ = start_;
+    LinkRules links(shape_, std::max(1, options_.channel_slots));
     std::deque<int> ready(workers_.size());
     for (size_t w = 0; w < ready.size(); ++w) ready[w] = static_cast<int>(w);
     while (!ready.empty()) {
       int worker = ready.front();
       ready.pop_front();
-      PD_RETURN_IF_ERROR(Advance(worker));
-      for (int woken : links_.TakeWoken()) ready.push_back(woken);
+      PD_RETURN_IF_ERROR(Advance(links, worker));
+      for (int woken : links.TakeWoken()) ready.push_back(woken);
     }
     for (size_t w = 0; w < workers_.size(); ++w) {
-      if (!streams_[w].done()) return Report(w, WorstBlocked(&w));
+      if (!streams_[w].done()) return ReportBlocked(links, w);
     }
-    if (auto fault = links_.Finish()) return Report(fault->first, fault->second);
+    if (auto fault = links.Finish()) {
+      return Report(fault->first, streams_[fault->first].position(), fault->second);
+    }
     return absl::OkStatus();
   }
 
-  // One worker on its own, without the others.
-  absl::Status RunAlone(size_t worker) {
+  // Runs `worker` until it must wait or ends.
+  absl::Status Advance(LinkRules& links, int worker) {
     InstructionStream& stream = streams_[worker];
     for (; !stream.done(); stream.Next()) {
-      if (auto fault = rules_[worker].Apply(stream.Get())) return Report(worker, *fault);
-    }
-    if (auto fault = rules_[worker].Finish()) return Report(worker, *fault);
-    return absl::OkStatus();
-  }
-
-  const Residency& residency(size_t worker) const { return rules_[worker].residency(); }
-
- private:
-  // Runs `worker` until it must wait or ends.
-  absl::Status Advance(int worker) {
-    InstructionStream& stream = streams_[worker];
-    if (stream.done()) return absl::OkStatus();
-    while (!stream.done()) {
-      switch (links_.Try(worker, stream.Get())) {
+      switch (links.Try(worker, stream.Get())) {
         case LinkRules::Outcome::kMustWait:
           return absl::OkStatus();
         case LinkRules::Outcome::kFault:
-          return Report(worker, links_.fault());
+          return Report(worker, stream.position(), links.fault());
         case LinkRules::Outcome::kDone:
           break;
       }
-      if (auto fault = rules_[worker].Apply(stream.Get())) return Report(worker, *fault);
-      stream.Next();
     }
-    links_.End(worker);
-    if (auto fault = rules_[worker].Finish()) return Report(worker, *fault);
+    links.End(worker);
     return absl::OkStatus();
   }
 
-  // Nobody can go on: the most telling reason, and whose it is.
-  Fault WorstBlocked(size_t* worker) {
-    std::optional<Fault> first;
-    for (size_t w = 0; w < workers_.size(); ++w) {
+  // Nobody can go on and `first` is the first who would: the most telling reason.
+  absl::Status ReportBlocked(const LinkRules& links, size_t first) const {
+    for (size_t w = first; w < workers_.size(); ++w) {
       if (streams_[w].done()) continue;
-      Fault fault = links_.Blocked(static_cast<int>(w), streams_[w].Get());
-      if (fault.rule != "V9") {
-        *worker = w;
-        return fault;
-      }
-      if (!first) {
-        first = fault;
-        *worker = w;
-      }
+      Fault fault = links.Blocked(static_cast<int>(w), streams_[w].Get());
+      if (fault.rule != "V9") return Report(w, streams_[w].position(), fault);
     }
-    return *first;
+    return Report(first, streams_[first].position(),
+                  links.Blocked(static_cast<int>(first), streams_[first].Get()));
   }
 
-  absl::Status Report(size_t worker, const Fault& fault) const {
+  absl::Status Report(size_t worker, int64_t position, const Fault& fault) const {
     const Peer& at = workers_[worker];
-    int64_t position = streams_[worker].position();
     std::string text = fmt::format("{}: stage {} replica {}, instruction {}: {}\n ", fault.rule,
                                    at.stage, at.replica, position, fault.text);
     text += TextAround(start_[worker], position);
     constexpr size_t kMaxRows = 16;
     size_t first = worker < kMaxRows / 2 ? 0 : worker - kMaxRows / 2;
     for (size_t w = first; w < std::min(workers_.size(), first + kMaxRows); ++w) {
+      int64_t there = streams_.empty() || w == worker ? position : streams_[w].position();
       fmt::format_to(std::back_inserter(text), "\n{} s{}.r{} {}", w == worker ? '>' : ' ',
                      workers_[w].stage, workers_[w].replica,
-                     CellsAround(start_[w], streams_[w].position(), w == worker));
+                     CellsAround(start_[w], there, w == worker));
     }
     return absl::InvalidArgumentError(text);
   }
 
   const ScheduleShape& shape_;
+  WeightPolicy policy_;
+  const ValidateOptions& options_;
   std::vector<Peer> workers_;
   std::vector<InstructionStream> start_;
-  std::vector<InstructionStream> streams_;
-  LinkRules links_;
-  std::deque<WorkerRules> rules_;
+  std::vector<InstructionStream> streams_;  // where each stands, once they run together
 };
 
 absl::Status CheckOptions(const ScheduleShape& shape, const ValidateOptions& options) {
@@ -232,7 +227,7 @@ absl::Status ValidateProgram(const StageProgram& program, const ValidateOptions&
                                          InstructionStream(std::span<const Instruction>()));
   streams[index] = InstructionStream(program);
   Validation validation(program.shape, program.policy, std::move(streams), options);
-  PD_RETURN_IF_ERROR(validation.RunAlone(index));
+  PD_ASSIGN_OR_RETURN(Residency residency, validation.RunAlone(index));
   int32_t slots = 1;
   for (const ProgramBlock& block : program.blocks) {
     for (const Instruction& i : block.body) slots = std::max(slots, i.slot + 1);
@@ -241,9 +236,9 @@ absl::Status ValidateProgram(const StageProgram& program, const ValidateOptions&
     return InvalidArgument("V7: the program declares {} activation slots and uses {}",
                            program.slots, slots);
   }
-  if (program.versions < validation.residency(index).peak_versions()) {
+  if (program.versions < residency.peak_versions()) {
     return InvalidArgument("V4: the program declares {} weight versions and uses {}",
-                           program.versions, validation.residency(index).peak_versions());
+                           program.versions, residency.peak_versions());
   }
   return absl::OkStatus();
 }

@@ -59,7 +59,7 @@ std::vector<Instruction> EmitPipedream(const ScheduleShape& shape, StageId stage
   const int64_t total = shape.microbatches();
   const int64_t r = shape.replicas[stage.value()];
   const int64_t rounds = UpdateCount(shape, WeightPolicy::kStash, stage);
-  const int64_t depth = std::min<int64_t>(WarmupDepth(shape, stage), rounds);
+  const int64_t depth = WarmupDepth(shape, stage);
   std::vector<Instruction> program;
   program.reserve(3 * rounds);
   // Step k runs the forward of round k and the backward of round k - depth, as far as there are
@@ -70,6 +70,7 @@ std::vector<Instruction> EmitPipedream(const ScheduleShape& shape, StageId stage
   };
   int64_t gate = first_after();
   for (int64_t k = 0; k < rounds + depth; ++k) {
+    if (k == rounds && depth > rounds) k = depth;  // in between there is nothing to do
     int64_t forward = k * r + replica.value();
     for (; gate >= 0 && forward >= gate; gate = first_after()) {
       AppendEvaluation(shape, stage, replica, epoch++, program);

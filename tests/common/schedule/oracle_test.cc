@@ -64,7 +64,7 @@ TEST(ScheduleOracle, EveryRecordedRunIsReproduced) {
     Json pipeline = Json::parse(file);
     for (const auto& [name, run] : pipeline["runs"].items()) {
       std::string schedule = ScheduleOf(run["policy"]);
-      if (schedule.empty()) continue;
+      if (schedule.empty() || !run.contains("version_used")) continue;  // numbers only
       SCOPED_TRACE(folder.path().filename().string() + " " + name);
       Compare(run, pipeline["minibatches"], schedule);
       ++runs;

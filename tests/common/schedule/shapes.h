@@ -42,12 +42,12 @@ inline ScheduleShape RandomShape(std::mt19937& random, bool synchronous) {
       MakeShape(replicas, draw(1, 13), synchronous ? draw(1, 6) : 1, draw(1, 3), draw(0, 3));
   shape.global_norm = synchronous && draw(0, 2) == 0;
   if (draw(0, 3) == 0) {
-    // Deeper than the rule, and never shallower at a stage than behind it needs.
-    int extra = 0;
+    // Deeper than the rule, and in microbatches never shallower than the stage behind.
     std::vector<int> warmup(replicas.size());
-    for (int s = shape.stages() - 1; s >= 0; --s) {
-      extra += draw(0, 2) * replicas[s];
-      warmup[s] = WarmupDepth(shape, StageId(s)) + (extra + replicas[s] - 1) / replicas[s];
+    for (int s = shape.stages() - 1, ahead = 0; s >= 0; --s) {
+      ahead = std::max(ahead, (WarmupDepth(shape, StageId(s)) + draw(0, 2)) * replicas[s]);
+      warmup[s] = (ahead + replicas[s] - 1) / replicas[s];
+      ahead = warmup[s] * replicas[s];
     }
     shape.warmup = warmup;
   }
