@@ -25,18 +25,11 @@ std::string RandomSecret() {
 
 Launcher::Launcher(LauncherOptions options, WorkerClients* clients, BlobStore* blobs,
                    std::function<void(Event)> post)
-    : options_(std::move(options)),
-      clients_(clients),
-      blobs_(blobs),
-      post_(std::move(post)),
-      pool_(std::make_unique<TaskPool>()) {}
+    : options_(std::move(options)), clients_(clients), blobs_(blobs), post_(std::move(post)) {}
 
 Launcher::~Launcher() {
-  {
-    MutexLock lock(mutex_);
-    for (auto& [job, token] : tokens_) token->Cancel();
-  }
-  pool_.reset();
+  MutexLock lock(mutex_);
+  for (auto& [job, token] : tokens_) token->Cancel();
 }
 
 CallOptions Launcher::Options(const std::string& job_id, Duration timeout) {
@@ -56,7 +49,7 @@ void Launcher::Run(const CancelCalls& effect) {
 
 void Launcher::Run(const StartProfile& effect) {
   CallOptions options = Options(effect.job.ref.job_id, options_.profile_timeout);
-  pool_->Run([this, effect, options] {
+  pool_.Run([this, effect, options] {
     auto client = clients_->Get(effect.worker);
     absl::StatusOr<Profile> profile =
         client.ok() ? (*client)->MeasureProfile(effect.job, options) : client.status();
@@ -67,7 +60,7 @@ void Launcher::Run(const StartProfile& effect) {
 
 void Launcher::Run(const MeasureLinks& effect) {
   CallOptions options = Options(effect.job.ref.job_id, options_.probe_timeout);
-  pool_->Run([this, effect, options] {
+  pool_.Run([this, effect, options] {
     post_(LinksMeasured{effect.job.ref, Measure(effect, options)});
   });
 }
@@ -98,7 +91,7 @@ absl::StatusOr<ProbeResult> Launcher::ProbeBothEnds(const LinkProbe& probe, cons
   std::string secret = RandomSecret();
   auto answered = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> answer = answered->get_future();
-  bool runs = pool_->Run([=] {
+  bool runs = pool_.Run([=] {
     answered->set_value(
         to->ProbeLink({name, secret, probe.from.data_address, false, transport}, options).status());
   });
@@ -110,7 +103,7 @@ absl::StatusOr<ProbeResult> Launcher::ProbeBothEnds(const LinkProbe& probe, cons
 }
 
 void Launcher::Run(const ComputePlan& effect) {
-  pool_->Run([this, effect] {
+  pool_.Run([this, effect] {
     post_(PlanDone{effect.job.ref, options_.plan ? options_.plan(effect) : PlanRun(effect)});
   });
 }
@@ -119,7 +112,7 @@ void Launcher::Run(const PrepareStages& effect) {
   CallOptions options = Options(effect.job.ref.job_id, options_.prepare_timeout);
   std::string secret = RandomSecret();
   for (size_t i = 0; i < effect.members.size(); ++i) {
-    pool_->Run([this, effect, i, secret, options] {
+    pool_.Run([this, effect, i, secret, options] {
       const WorkerInfo& worker = effect.members[i].worker;
       auto client = clients_->Get(worker);
       absl::StatusOr<int64_t> bytes = client.status();
@@ -134,7 +127,7 @@ void Launcher::Run(const PrepareStages& effect) {
 void Launcher::Run(const StartStages& effect) {
   CallOptions options = Options(effect.ref.job_id, options_.start_timeout);
   for (const JobMember& member : effect.members) {
-    pool_->Run([this, ref = effect.ref, worker = member.worker, options] {
+    pool_.Run([this, ref = effect.ref, worker = member.worker, options] {
       auto client = clients_->Get(worker);
       absl::Status status = client.ok() ? (*client)->StartStage(ref, options) : client.status();
       post_(StageStarted{ref, worker.id, std::move(status)});
@@ -143,7 +136,7 @@ void Launcher::Run(const StartStages& effect) {
 }
 
 void Launcher::Run(const AbortStage& effect) {
-  pool_->Run([this, effect] {
+  pool_.Run([this, effect] {
     auto client = clients_->Get(effect.worker);
     absl::Status status =
         client.ok() ? (*client)->AbortStage(effect.ref, effect.cause, {options_.abort_timeout, {}})
@@ -154,7 +147,7 @@ void Launcher::Run(const AbortStage& effect) {
 
 void Launcher::Run(const CollectResult& effect) {
   CallOptions options = Options(effect.job.ref.job_id, options_.collect_timeout);
-  pool_->Run([this, effect, options] {
+  pool_.Run([this, effect, options] {
     post_(WeightsCollected{
         effect.job.ref, CollectAndExport(effect, clients_, blobs_, options_.data_root, options)});
   });

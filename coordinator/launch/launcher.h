@@ -61,7 +61,7 @@ class Launcher {
   const std::function<void(Event)> post_;
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<CancelToken>> tokens_ PD_GUARDED_BY(mutex_);  // by job
-  std::unique_ptr<TaskPool> pool_;  // last: its tasks use the rest
+  TaskPool pool_;  // last: its tasks use the rest
 };
 
 }  // namespace pipedream

@@ -38,7 +38,10 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
         self->loop_->Post([self, event = std::move(event)] { self->Handle(event); });
       });
   self->loop_ = std::make_unique<EventLoop>(options.tick, [self] { self->Tick(); });
-  PD_RETURN_IF_ERROR(self->Restore());
+  if (absl::Status status = self->Restore(); !status.ok()) {
+    self->shut_down_ = true;  // there is no loop to tell
+    return status;
+  }
   self->loop_->Start();
   return coordinator;
 }
@@ -61,14 +64,18 @@ Coordinator::~Coordinator() {
 
 void Coordinator::Shutdown(Duration grace) {
   if (shut_down_.exchange(true)) return;
+  loop_->Call([this] {
+    Handle(CoordinatorStopping{});
+    return true;
+  });
   board_.Close();
-  loop_->Post([this] { Handle(CoordinatorStopping{}); });
-  Duration deadline = parts_.clock->Now() + grace;
-  while (parts_.clock->Now() < deadline) {
+  // In pauses, so that the loop is not kept busy.
+  constexpr Duration kPause = std::chrono::milliseconds(20);
+  for (Duration waited{}; waited < grace; waited += kPause) {
     auto left = loop_->Call([this] { return aborts_in_progress_; });
     if (!left || *left == 0) break;
-    std::promise<void> never;  // a pause, so that the loop is not kept busy
-    never.get_future().wait_for(std::chrono::milliseconds(20));
+    std::promise<void> never;
+    never.get_future().wait_for(kPause);
   }
 }
 

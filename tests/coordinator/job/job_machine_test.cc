@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "common/base/status.h"
 #include "tests/coordinator/job/transcript.h"
 
 namespace pipedream {

@@ -43,7 +43,7 @@ TEST(LossCurve, StaysBoundedAndKeepsTheSums) {
 }
 
 // 25 samples in batches of 10: 3 minibatches an epoch, 2 epochs.
-RunShape Run() {
+RunShape TwoEpochs() {
   return {.train_samples = 25, .evaluation_samples = 7, .batch_size = 10, .epochs = 2};
 }
 
@@ -58,7 +58,7 @@ ProgressReport Report(int stage, int replica, int64_t backward, std::string oper
 }
 
 TEST(ProgressTracker, PositionIsWhatTheFirstStageHasFinished) {
-  ProgressTracker tracker(JobSpec{}, Run(), 0.5);
+  ProgressTracker tracker(JobSpec{}, TwoEpochs(), 0.5);
   tracker.Add(Report(1, 0, 6), FromSeconds(1));
   EXPECT_EQ(tracker.Snapshot().minibatch, 0);
   tracker.Add(Report(0, 0, 2), FromSeconds(1));
@@ -84,7 +84,7 @@ TEST(ProgressTracker, RateAndRemainingTime) {
 }
 
 TEST(ProgressTracker, EvaluationsOfReplicasAdd) {
-  ProgressTracker tracker(JobSpec{}, Run(), 0);
+  ProgressTracker tracker(JobSpec{}, TwoEpochs(), 0);
   ProgressReport a = Report(1, 0, 0), b = Report(1, 1, 0);
   a.evaluations = {{0, 4.0, 3, 4, 4}, {1, 1.0, -1, 0, 4}};
   b.evaluations = {{0, 2.0, 1, 3, 3}};
@@ -95,7 +95,7 @@ TEST(ProgressTracker, EvaluationsOfReplicasAdd) {
 }
 
 TEST(ProgressTracker, WaitingAloneIsNoChange) {
-  ProgressTracker tracker(JobSpec{}, Run(), 0);
+  ProgressTracker tracker(JobSpec{}, TwoEpochs(), 0);
   tracker.Add(Report(0, 0, 1, "receive gradient 3 from stage 1"), FromSeconds(1));
   ProgressReport same = Report(0, 0, 1, "receive gradient 3 from stage 1");
   same.status.wait_receive_s = 10;
@@ -108,7 +108,7 @@ TEST(ProgressTracker, WaitingAloneIsNoChange) {
 TEST(ProfileKey, ChangesWithWhatIsMeasuredOnly) {
   JobSpec spec;
   spec.model.sha256 = "m";
-  RunShape run = Run();
+  RunShape run = TwoEpochs();
   std::string key = ProfileKey(spec, run, "cpu", "1");
   EXPECT_EQ(key.size(), 64u);
   spec.name = "other";
@@ -119,7 +119,7 @@ TEST(ProfileKey, ChangesWithWhatIsMeasuredOnly) {
   EXPECT_NE(ProfileKey(spec, run, "cpu", "2"), key);
   run.batch_size = 20;
   EXPECT_NE(ProfileKey(spec, run, "cpu", "1"), key);
-  run = Run();
+  run = TwoEpochs();
   spec.freeze_patterns = {"conv*"};
   EXPECT_NE(ProfileKey(spec, run, "cpu", "1"), key);
 }
