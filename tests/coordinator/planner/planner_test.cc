@@ -244,8 +244,8 @@ TEST(PlannerTest, WarnsOfSlowLinksAndOfNodesThatCannotBeBalanced) {
                        MakePlan(Request({Node("a", 1, 100, 6), Node("b", 1, 100, 0)}, 2, 10)));
   ASSERT_EQ(slow.config(), "1-1");
   ASSERT_FALSE(slow.warnings.empty());
-  EXPECT_THAT(slow.warnings[0], HasSubstr("bound by the network: the 12 B per microbatch between "
-                                          "stages 0 and 1 take 1.2 s"));
+  EXPECT_THAT(slow.warnings[0], HasSubstr("bound by the network (the 12 B per microbatch between "
+                                          "stages 0 and 1): 1.2 s per microbatch"));
   ASSERT_OK_AND_ASSIGN(
       Plan uneven, MakePlan(Request({Node("big", 9, 1000, 0), Node("small", 1, 1000, 0)}, 2, 10)));
   ASSERT_FALSE(uneven.warnings.empty());

@@ -1,0 +1,117 @@
+#include "coordinator/planner/check_request.h"
+
+#include <cmath>
+
+#include "common/base/status.h"
+#include "common/schedule/schedules.h"
+
+namespace pipedream {
+namespace {
+
+absl::Status CheckTopology(const ClusterTopology& topology) {
+  const int devices = static_cast<int>(topology.devices.size());
+  if (devices == 0) return InvalidArgument("topology: has no devices; start a worker");
+  for (const LinkInfo& link : topology.links) {
+    if (link.from < 0 || link.to < 0 || link.from >= devices || link.to >= devices) {
+      return InvalidArgument("topology: a link joins devices {} and {}, there are {}", link.from,
+                             link.to, devices);
+    }
+    if (!(link.bandwidth_bytes_per_s > 0) || !std::isfinite(link.bandwidth_bytes_per_s)) {
+      return InvalidArgument("topology: link {} -> {} has bandwidth {} bytes/s, must be positive",
+                             topology.devices[link.from].worker_id,
+                             topology.devices[link.to].worker_id, link.bandwidth_bytes_per_s);
+    }
+  }
+  if (devices > 1 && topology.links.empty()) {
+    return InvalidArgument("topology: {} devices, but no link between them was measured", devices);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProfiles(const PlanRequest& request) {
+  if (request.profiles.empty()) return InvalidArgument("profiles: none given");
+  const int64_t wanted =
+      (request.batch_size + request.microbatches - 1) / std::max(request.microbatches, 1);
+  for (const Profile& profile : request.profiles) {
+    if (profile.nodes.empty()) {
+      return InvalidArgument("profiles: that of '{}' has no nodes", profile.device_kind);
+    }
+    if (profile.nodes.size() != request.profiles[0].nodes.size()) {
+      return InvalidArgument("profiles: those of '{}' and '{}' are of different models",
+                             profile.device_kind, request.profiles[0].device_kind);
+    }
+    if (request.batch_size > 0 && profile.microbatch_size != wanted) {
+      return InvalidArgument(
+          "profiles: that of '{}' was measured with microbatches of {} samples, the job's have {}",
+          profile.device_kind, profile.microbatch_size, wanted);
+    }
+    for (const NodeProfile& node : profile.nodes) {
+      if (!(node.compute_s() >= 0) || !std::isfinite(node.compute_s())) {
+        return InvalidArgument(
+            "profiles: node '{}' takes {} s on '{}', must be finite and not "
+            "negative",
+            node.name, node.compute_s(), profile.device_kind);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CheckRequest(const PlanRequest& request) {
+  PD_RETURN_IF_ERROR(CheckTopology(request.topology));
+  PD_ASSIGN_OR_RETURN(const ScheduleInfo* schedule, FindSchedule(request.schedule));
+  const bool flush = schedule->policy == WeightPolicy::kFlush;
+  if (request.microbatches < 1) {
+    return InvalidArgument("microbatches: {} must be at least 1", request.microbatches);
+  }
+  if (!flush && request.microbatches > 1) {
+    return InvalidArgument("microbatches: {} does not go with schedule '{}'; use 1",
+                           request.microbatches, request.schedule);
+  }
+  PD_RETURN_IF_ERROR(CheckProfiles(request));
+  const int devices = static_cast<int>(request.topology.devices.size());
+  if (request.workers < 0 || request.workers > devices) {
+    return InvalidArgument("workers: {} asked for, {} there", request.workers, devices);
+  }
+  if (request.stages < 0) return InvalidArgument("stages: {} must not be negative", request.stages);
+  if (request.max_replicas < 0) {
+    return InvalidArgument("max_replicas: {} must not be negative", request.max_replicas);
+  }
+  if (request.channel_slots < 1) {
+    return InvalidArgument("channel_slots: {} must be at least 1", request.channel_slots);
+  }
+  if (!request.warmup.empty() && request.warmup.size() != static_cast<size_t>(request.stages)) {
+    return InvalidArgument("warmup: {} numbers given, one per stage is needed; stages is {}",
+                           request.warmup.size(), request.stages);
+  }
+  for (const int warmup : request.warmup)
+    if (warmup < 0) return InvalidArgument("warmup: {} must not be negative", warmup);
+  return flush;
+}
+
+absl::StatusOr<const Profile*> SlowestProfile(const PlanRequest& request,
+                                              const std::vector<int>& order) {
+  const Profile* slowest = nullptr;
+  double longest = -1;
+  for (const int index : order) {
+    const DeviceInfo& device = request.topology.devices[index];
+    const Profile* found = nullptr;
+    for (const Profile& profile : request.profiles)
+      if (profile.device_kind == device.kind) found = &profile;
+    if (found == nullptr) {
+      return InvalidArgument("profiles: none for the kind of worker {}, '{}'", device.worker_id,
+                             device.kind);
+    }
+    double total = 0;
+    for (const NodeProfile& node : found->nodes) total += node.compute_s();
+    if (total > longest) {
+      slowest = found;
+      longest = total;
+    }
+  }
+  return slowest;
+}
+
+}  // namespace pipedream

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <vector>
+
+#include "coordinator/planner/planner.h"
+
+namespace pipedream {
+
+// Whether the schedule is a flush schedule. kInvalidArgument names the field of the request that is
+// wrong, its value and what is possible.
+absl::StatusOr<bool> CheckRequest(const PlanRequest& request);
+
+// The profile with the longest compute among the kinds of the devices in `order`; kInvalidArgument
+// names a device without one.
+absl::StatusOr<const Profile*> SlowestProfile(const PlanRequest& request,
+                                              const std::vector<int>& order);
+
+}  // namespace pipedream

@@ -1,0 +1,47 @@
+// The planner: from what a model costs and what a cluster offers to a plan with its reasons. A pure
+// function: same request, same plan, always.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/plan/plan.h"
+#include "common/plan/profile.h"
+#include "common/plan/topology.h"
+
+namespace pipedream {
+
+struct PlanRequest {
+  // One per device kind of the topology, all of the same model at the same microbatch size. Workers
+  // count as equal: the slowest kind among those used decides.
+  std::vector<Profile> profiles;
+  // The workers that the job may use. memory_bytes 0 means that no limit is known.
+  ClusterTopology topology;
+  std::string schedule = "pipedream";
+  int microbatches = 1;          // per minibatch
+  int64_t batch_size = 0;        // checked against the profile's microbatch size; 0: not checked
+  int stages = 0;                // exactly so many; 0: free
+  int workers = 0;               // at most so many; 0: all
+  int max_replicas = 0;          // per stage; 0: no limit
+  std::vector<int> warmup;       // per stage, REQUIRES stages; empty: the schedule's rule
+  int channel_slots = 2;         // messages that a channel holds at each end
+  bool use_all_workers = false;  // as the published optimizer; else workers may stay idle
+  // A stage must hold a node with parameters, or one with more than this share of the whole compute
+  // time, unless `stages` cannot be had otherwise.
+  double negligible_share = 0.002;
+};
+
+// Chooses cuts and replicas by the rule "paper" (docs/planner.md): the plan with the shortest
+// predicted minibatch among all divisions of the nodes, in their order, into stages with replicas,
+// whose memory fits. Ties go to fewer bytes sent, less peak memory, fewer workers, fewer stages,
+// earlier cuts. Never worse than data parallelism, the straight pipeline or one worker, which are
+// listed in `alternatives`. Every field of Plan is set but planning_s, which only a clock can tell.
+// kInvalidArgument: a field of the request, with its value and what is possible.
+// kResourceExhausted: no plan fits in memory; says what the best one needs, of which stage, and
+// what a worker has.
+absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
+
+}  // namespace pipedream
