@@ -29,9 +29,10 @@ enum class GraphForm {
 struct BindOptions {
   int64_t batch = 1;                        // bound to the symbolic or fixed leading axis of inputs
   GraphForm form = GraphForm::kTraining;
-  // Shell patterns on tensor names; the first match of `freeze` or `train` overrides the rule.
-  std::vector<std::string> train;
-  std::vector<std::string> freeze;
+  // Shell patterns on tensor names that override the rule. A tensor that both match trains, so that
+  // freeze "*" with train "head.*" trains the head. kInvalidArgument for one that matches nothing.
+  std::vector<std::string> train = {};
+  std::vector<std::string> freeze = {};
 };
 
 struct ModelInput {
