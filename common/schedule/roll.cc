@@ -18,6 +18,7 @@ constexpr size_t kNone = ~size_t{0};
 constexpr size_t kWindow = 8;         // instructions that must look alike to try a period
 constexpr int kMaxTries = 8;          // periods tried at one place
 constexpr size_t kMaxBody = 1 << 14;  // instructions of the longest loop body looked for
+constexpr size_t kSmallBody = 64;     // loops with such a body are always taken
 constexpr size_t kMinSaved = 8;       // a loop that saves less is not worth a block
 
 constexpr size_t kVersionClass = 3;  // after the three counters
@@ -115,7 +116,7 @@ class Roller {
 
   std::vector<ProgramBlock> Run() {
     for (size_t place = 0; place < program_.size();) {
-      Loop loop = BestLoop(place);
+      Loop loop = BestLoop(place, program_.size());
       if (loop.repeat < 2) {
         ++place;
         continue;
@@ -130,21 +131,52 @@ class Roller {
   }
 
  private:
-  Loop BestLoop(size_t place) {
+  // The loop with the most repetitions in [place, end) that begins at `place`.
+  Loop BestLoop(size_t place, size_t end) {
     Loop best;
     size_t candidate = lookalikes_.Next(place);
-    for (int tries = 0; tries < kMaxTries && candidate != kNone; ++tries) {
+    for (int tries = 0; tries < kMaxTries && candidate != kNone && candidate < end; ++tries) {
       size_t body = candidate - place;
       if (body > kMaxBody || budget_ == 0) break;
-      Loop loop = Measure(place, body);
-      bool worthwhile = loop.repeat >= 2 && loop.size() - loop.body >= kMinSaved;
-      if (worthwhile && loop.repeat > best.repeat) best = loop;
+      Loop loop = Measure(place, body, end);
+      bool repeats = loop.repeat >= 2;
+      if (repeats && loop.repeat > best.repeat && IsWorthwhile(place, loop)) best = loop;
       // Nothing can repeat more often than a loop that reaches half way to the end.
-      if (worthwhile && 2 * loop.size() >= program_.size() - place) break;
+      if (best.repeat >= 2 && 2 * best.size() >= end - place) break;
       // Inside the loop there are only multiples of its body; look for periods beyond it.
-      candidate = lookalikes_.Next(worthwhile ? place + loop.size() - loop.body : candidate);
+      candidate = lookalikes_.Next(repeats ? place + loop.size() - loop.body : candidate);
     }
     return best;
+  }
+
+  // A long body that contains loops itself may take more room than its iterations one by one, since
+  // loops do not nest.
+  bool IsWorthwhile(size_t place, const Loop& loop) {
+    if (loop.size() - loop.body < kMinSaved) return false;
+    return loop.body <= kSmallBody ||
+           loop.body <= loop.repeat * RolledSize(place, place + loop.body);
+  }
+
+  // How many instructions [begin, end) would take by itself.
+  size_t RolledSize(size_t begin, size_t end) {
+    budget_ -= std::min(budget_, end - begin);
+    size_t size = 0;
+    for (size_t place = begin; place < end;) {
+      Loop loop = BestLoop(place, end);
+      size += std::max<size_t>(loop.body, 1);
+      place += std::max<size_t>(loop.size(), 1);
+    }
+    return size;
+  }
+
+  // How often the `body` instructions at `place` repeat from there on, up to `end`.
+  Loop Measure(size_t place, size_t body, size_t end) {
+    Loop loop{.body = body, .repeat = 1, .strides = {}};
+    size_t k = place + body;
+    while (k < end && loop.strides.Fit(program_[k - body], program_[k])) ++k;
+    loop.repeat = (k - place) / body;
+    if (loop.repeat < 2) budget_ -= std::min(budget_, k - place - body + 1);
+    return loop;
   }
 
   // A loop may begin earlier than its first lookalike: numbers there have no like before them.
@@ -154,18 +186,8 @@ class Roller {
            loop->strides.Fit(program_[place - 1], program_[place - 1 + loop->body])) {
       --place;
     }
-    if (place < found) *loop = Measure(place, loop->body);
+    if (place < found) *loop = Measure(place, loop->body, program_.size());
     return place;
-  }
-
-  // How often the `body` instructions at `place` repeat from there on.
-  Loop Measure(size_t place, size_t body) {
-    Loop loop{.body = body, .repeat = 1, .strides = {}};
-    size_t k = place + body;
-    while (k < program_.size() && loop.strides.Fit(program_[k - body], program_[k])) ++k;
-    loop.repeat = (k - place) / body;
-    if (loop.repeat < 2) budget_ -= std::min(budget_, k - place - body + 1);
-    return loop;
   }
 
   void EmitStraight(size_t end) {
