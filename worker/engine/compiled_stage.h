@@ -71,6 +71,12 @@ struct LoadItem {
   Place place;
 };
 
+// Memory kept from forward to backward; values that share it are counted once.
+struct SavedTensor {
+  ValueId value;
+  size_t bytes = 0;
+};
+
 struct CompiledStage {
   int64_t samples = 0;  // microbatch size
   CompiledProgram forward;
@@ -84,6 +90,7 @@ struct CompiledStage {
   size_t activation_out_bytes = 0;
   size_t gradient_in_bytes = 0;
   size_t gradient_out_bytes = 0;
+  std::vector<SavedTensor> saved;
   size_t slot_bytes = 0;       // one slab
   Place loss;                  // float32, on the stage that holds it
   Place correct;               // int64, if the loss counts

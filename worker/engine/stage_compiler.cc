@@ -536,6 +536,7 @@ absl::StatusOr<CompiledStage> StageCompiler::Compile(int64_t samples) {
     if (buffer.region != Region::kSlot) continue;
     buffer.offset = out.slot_bytes;
     out.slot_bytes += AlignUp(buffer.bytes);
+    out.saved.push_back({buffer.values.front(), AlignUp(buffer.bytes)});
   }
   out.forward = Finish(std::move(forward));
   out.backward = Finish(std::move(backward));

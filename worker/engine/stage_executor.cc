@@ -225,11 +225,11 @@ absl::Status StageExecutor::Unpack(std::vector<MessageItem>& items) {
   return absl::OkStatus();
 }
 
-absl::Status StageExecutor::LoadSamples(CompiledStage& compiled, const Dataset& data) {
+absl::Status StageExecutor::LoadSamples(CompiledStage& compiled, const Dataset* data) {
   if (compiled.loads.empty()) return absl::OkStatus();
   const Duration start = clock_->Now();
   for (LoadItem& load : compiled.loads) {
-    const Column* column = data.Find(load.column);
+    const Column* column = data == nullptr ? nullptr : data->Find(load.column);
     if (column == nullptr) return Internal("the dataset has no column '{}'", load.column);
     column->Gather(rows_, load.dtype, bases_.Resolve(load.place));
   }
@@ -269,7 +269,7 @@ absl::Status StageExecutor::Forward(const Instruction& instruction) {
   PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
                       stage_.weights->Data(instruction.version));
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
-  PD_RETURN_IF_ERROR(LoadSamples(compiled, *stage_.train));
+  PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.train.get()));
   PD_RETURN_IF_ERROR(Unpack(compiled.activations_in));
   std::byte* share = nullptr;
   if (!stage_.state_shares.empty()) {
@@ -304,7 +304,7 @@ absl::Status StageExecutor::Evaluate(const Instruction& instruction) {
   context_.sample_ids = rows_;
   PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
                       stage_.weights->Data(instruction.version));
-  PD_RETURN_IF_ERROR(LoadSamples(compiled, *stage_.evaluation));
+  PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.evaluation.get()));
   PD_RETURN_IF_ERROR(Unpack(compiled.activations_in));
   PD_RETURN_IF_ERROR(RunProgram(compiled.forward, nullptr));
   computed_ = &compiled;

@@ -79,7 +79,7 @@ class StageBuilder {
       Measure(compiled);
       stage_->training.emplace(samples, std::move(compiled));
       if (stage_->global_parameters == 0) ReadWholeModel(training);
-      if (in_.evaluation == nullptr) continue;
+      if (in_.run.evaluation_samples == 0) continue;
       PD_ASSIGN_OR_RETURN(TrainingGraph evaluation, BindEvaluation(*in_.model, in_.spec, samples));
       std::vector<int> stage_of = EvaluationStages(training, in_.stage_of, evaluation);
       PD_ASSIGN_OR_RETURN(cut, CutStages(evaluation, stage_of, stages));

@@ -28,8 +28,9 @@ struct StageInputs {
   // Forward nodes of the training graph -> stage, as Plan::stage_of().
   std::vector<int> stage_of;
   StageProgram program;
-  std::shared_ptr<const Dataset> train;       // the columns that the stage reads, at least
-  std::shared_ptr<const Dataset> evaluation;  // null without evaluation
+  // The columns that the stage reads, at least; null if it reads none (or nothing is evaluated).
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> evaluation;
 };
 
 struct StageState {
