@@ -112,9 +112,11 @@ absl::Status AddPipelineCases(const fs::path& dir, std::vector<OracleCase>* out)
       c.not_built = policy;
     }
     c.must_differ = policy == "nostash";
-    const json& partition = document.at("partitions").at(std::to_string(c.replicas.size()));
-    c.node_stage = partition.at("node_stage").get<std::map<std::string, int>>();
-    c.parameter_stage = partition.at("param_stage").get<std::map<std::string, int>>();
+    if (c.replicas.size() > 1) {
+      const json& partition = document.at("partitions").at(std::to_string(c.replicas.size()));
+      c.node_stage = partition.at("node_stage").get<std::map<std::string, int>>();
+      c.parameter_stage = partition.at("param_stage").get<std::map<std::string, int>>();
+    }
     ReadOptimizer(entry.at("optimizer"), &c.spec);
     out->push_back(std::move(c));
   }

@@ -1,5 +1,7 @@
 #include "worker/engine/simulation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 

@@ -1,5 +1,7 @@
 #include "worker/engine/stage_executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,7 @@
 #include "worker/engine/weight_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 

@@ -26,7 +26,7 @@ std::string PlaceName(int stage, int replica) { return fmt::format("s{}r{}", sta
 class ParallelOpen {
  public:
   explicit ParallelOpen(Connector* connector) : connector_(connector) {}
-  ~ParallelOpen() { Join(); }
+  ~ParallelOpen() { Join().IgnoreError(); }
 
   void Add(std::function<absl::Status()> open) {
     threads_.emplace_back([this, open = std::move(open)] {
