@@ -33,10 +33,15 @@ Acceptor::~Acceptor() {
   thread_.join();
 }
 
+Duration Acceptor::AcceptsFrom() const {
+  if (strangers_.size() < kMaxStrangers) return paused_until_;
+  return std::max(paused_until_, strangers_.front().since + kHelloGrace);
+}
+
 Duration Acceptor::NextDeadline(Duration now) {
   Duration next = now + std::chrono::hours(1);
-  for (const Stranger& s : strangers_) next = std::min(next, s.deadline);
-  if (paused_until_ > now) next = std::min(next, paused_until_);
+  if (!strangers_.empty()) next = strangers_.front().since + kHelloTimeout;
+  if (AcceptsFrom() > now) next = std::min(next, AcceptsFrom());
   if (now >= next_sweep_ && rendezvous_->Sweep()) next_sweep_ = now + kSweepInterval;
   if (next_sweep_ > now) next = std::min(next, next_sweep_);
   return next;
@@ -46,9 +51,9 @@ void Acceptor::Run() {
   std::vector<pollfd> fds;
   while (true) {
     Duration now = SystemClock()->Now();
-    strangers_.remove_if([now](const Stranger& s) { return now >= s.deadline; });
+    strangers_.remove_if([now](const Stranger& s) { return now >= s.since + kHelloTimeout; });
     Duration next = NextDeadline(now);
-    short accept_events = paused_until_ > now ? 0 : POLLIN;
+    short accept_events = AcceptsFrom() > now ? 0 : POLLIN;
     fds.clear();
     fds.push_back({stop_.fd(), POLLIN, 0});
     fds.push_back({tcp_.get(), accept_events, 0});
@@ -69,19 +74,23 @@ void Acceptor::Run() {
 }
 
 void Acceptor::AcceptAll(int listener, TransportKind kind) {
-  // As many as are heard at a time; the rest waits in the kernel for the next round.
+  // At most as many as are heard at a time; the rest waits in the kernel for the next round.
   for (size_t i = 0; i < kMaxStrangers; ++i) {
+    Duration now = SystemClock()->Now();
+    if (AcceptsFrom() > now) return;
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       bool transient = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
       if (transient) return;
       LogWarning("data port: accept: {}", std::strerror(errno));
-      paused_until_ = SystemClock()->Now() + kAcceptPause;
+      paused_until_ = now + kAcceptPause;
       return;
     }
     if (kind == TransportKind::kTcp) TuneTcp(fd.get());
     if (strangers_.size() >= kMaxStrangers) strangers_.pop_front();
-    strangers_.push_back({std::move(fd), kind, {}, SystemClock()->Now() + kHelloTimeout});
+    strangers_.push_back({std::move(fd), kind, {}, now});
+    // Most have spoken already.
+    if (!Hear(&strangers_.back())) strangers_.pop_back();
   }
 }
 
@@ -95,18 +104,17 @@ bool Acceptor::Hear(Stranger* stranger) {
     return false;
   };
   constexpr size_t kFirst = 8;
-  absl::StatusOr<size_t> whole = HelloBytes(stranger->said);
-  if (!whole.ok()) return refuse(whole.status());
-  char buffer[kMaxHelloBytes];
-  size_t want = std::max(*whole, kFirst) - stranger->said.size();
-  ssize_t n = recv(stranger->fd.get(), buffer, std::min(want, sizeof buffer), MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (n <= 0) return false;
-  stranger->said.append(buffer, static_cast<size_t>(n));
-  whole = HelloBytes(stranger->said);
-  if (!whole.ok()) return refuse(whole.status());
-  if (*whole == 0 || stranger->said.size() < *whole) return true;
-
+  while (true) {
+    absl::StatusOr<size_t> whole = HelloBytes(stranger->said);
+    if (!whole.ok()) return refuse(whole.status());
+    if (*whole > 0 && stranger->said.size() >= *whole) break;
+    char buffer[kMaxHelloBytes];
+    size_t want = std::max(*whole, kFirst) - stranger->said.size();
+    ssize_t n = recv(stranger->fd.get(), buffer, std::min(want, sizeof buffer), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (n <= 0) return false;
+    stranger->said.append(buffer, static_cast<size_t>(n));
+  }
   absl::StatusOr<Hello> hello = DecodeHello(stranger->said);
   if (!hello.ok()) return refuse(hello.status());
   if (hello->kind != stranger->kind) return refuse(InvalidArgument("wrong socket"));
@@ -115,7 +123,8 @@ bool Acceptor::Hear(Stranger* stranger) {
   offer.hello = *std::move(hello);
   offer.socket = std::move(stranger->fd);
   rendezvous_->Post(std::move(offer));
-  next_sweep_ = std::max(next_sweep_, SystemClock()->Now() + kSweepInterval);
+  Duration now = SystemClock()->Now();
+  if (next_sweep_ <= now) next_sweep_ = now + kSweepInterval;
   return false;
 }
 

@@ -1,6 +1,7 @@
 // The thread behind a connector's listening sockets: reads what diallers say and posts it to the
-// rendezvous. It never waits for any one of them: at most kMaxStrangers are heard at a time, the
-// oldest makes room, and each has kHelloTimeout for at most kMaxHelloBytes.
+// rendezvous. It never waits for any one of them: at most kMaxStrangers are heard at a time, and
+// each has kHelloTimeout for at most kMaxHelloBytes. When there are more, the oldest makes room
+// once it has had kHelloGrace; until then the newest wait in the kernel's queue.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -19,8 +20,9 @@
 
 namespace pipedream {
 
-inline constexpr size_t kMaxStrangers = 128;
+inline constexpr size_t kMaxStrangers = 256;
 inline constexpr Duration kHelloTimeout = std::chrono::seconds(5);
+inline constexpr Duration kHelloGrace = std::chrono::milliseconds(200);
 
 class Acceptor {
  public:
@@ -33,13 +35,16 @@ class Acceptor {
     UniqueFd fd;
     TransportKind kind = TransportKind::kTcp;
     std::string said;
-    Duration deadline{};
+    Duration since{};
   };
 
   void Run();
+  // When the thread has something to do, whatever is heard.
   Duration NextDeadline(Duration now);
+  // Until when nobody is accepted; in the past if there is room.
+  Duration AcceptsFrom() const;
   void AcceptAll(int listener, TransportKind kind);
-  // False once the stranger is dealt with: posted, refused or dropped.
+  // Takes in what has come. False once the stranger is dealt with: posted, refused or dropped.
   bool Hear(Stranger* stranger);
 
   const UniqueFd tcp_;

@@ -257,7 +257,7 @@ absl::StatusOr<std::unique_ptr<SendChannel>> WorkerConnector::ConnectLocal(
 absl::StatusOr<std::unique_ptr<SendChannel>> WorkerConnector::ConnectSocket(
     const DataAddress& peer, TransportKind kind, const ChannelOptions& options, Duration deadline,
     const Cancellation& operation) {
-  auto dialled = kind == TransportKind::kShm ? DialUnix(peer.unix_name)
+  auto dialled = kind == TransportKind::kShm ? DialUnix(peer.unix_name, deadline, operation)
                                              : DialTcp(peer.host, peer.port, deadline, operation);
   auto failure = [&](const absl::Status& status) {
     return DialFailure(status, peer, options, operation);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -115,14 +116,22 @@ absl::StatusOr<UniqueFd> DialTcp(const std::string& host, int port, Duration dea
   return last;
 }
 
-absl::StatusOr<UniqueFd> DialUnix(const std::string& abstract_name) {
+absl::StatusOr<UniqueFd> DialUnix(const std::string& abstract_name, Duration deadline,
+                                  const Cancellation& operation) {
   sockaddr_un address;
   PD_ASSIGN_OR_RETURN(socklen_t length, AbstractAddress(abstract_name, &address));
   UniqueFd fd(socket(AF_UNIX, kSocketFlags, 0));
-  // Either at once or not at all: a Unix socket has no connection in progress.
-  if (!fd.valid() || connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
-    return Unavailable("cannot connect to Unix socket @{}: {}", abstract_name,
-                       std::strerror(errno));
+  // It connects at once or not at all. While the listener's queue is full nothing says when there
+  // is room, so this asks again.
+  constexpr Duration kPause = std::chrono::milliseconds(2);
+  while (!fd.valid() || connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    if (!fd.valid() || (errno != EAGAIN && errno != EINTR)) {
+      return Unavailable("cannot connect to Unix socket @{}: {}", abstract_name,
+                         std::strerror(errno));
+    }
+    Duration now = SystemClock()->Now();
+    absl::Status paused = PollUntil(-1, 0, std::min(deadline, now + kPause), operation);
+    if (!paused.ok() && (!absl::IsDeadlineExceeded(paused) || now >= deadline)) return paused;
   }
   return fd;
 }

@@ -24,7 +24,8 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& abstract_name);
 // kUnavailable if nobody listens or the host is unknown; kDeadlineExceeded; the operation's cause.
 absl::StatusOr<UniqueFd> DialTcp(const std::string& host, int port, Duration deadline,
                                  const Cancellation& operation);
-absl::StatusOr<UniqueFd> DialUnix(const std::string& abstract_name);
+absl::StatusOr<UniqueFd> DialUnix(const std::string& abstract_name, Duration deadline,
+                                  const Cancellation& operation);
 
 // No delay for small messages, and a dead host is noticed within half a minute.
 void TuneTcp(int fd);

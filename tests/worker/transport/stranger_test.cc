@@ -42,7 +42,7 @@ class StrangerTest : public testing::Test {
 
   UniqueFd Dial(TransportKind kind) {
     const DataAddress& a = receiver_->address();
-    auto fd = kind == TransportKind::kShm ? DialUnix(a.unix_name)
+    auto fd = kind == TransportKind::kShm ? DialUnix(a.unix_name, Soon(), *forever_)
                                           : DialTcp(a.host, a.port, Soon(), *forever_);
     EXPECT_OK(fd.status());
     return fd.ok() ? *std::move(fd) : UniqueFd();
