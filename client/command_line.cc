@@ -1,0 +1,485 @@
+#include "client/command_line.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "client/exit_codes.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/units.h"
+#include "common/job/nearest_name.h"
+
+namespace pipedream {
+namespace {
+
+constexpr char kFooter[] = R"(Examples:
+  pipedream local --workers 4
+  pipedream submit --model lenet.onnx --data fashion/ --loss cross_entropy --lr 0.05 --epochs 8 --follow
+  pipedream submit -f job.yaml --set optimizer.lr=0.01 --wait
+  pipedream get jobs
+  pipedream export JOB --onnx trained.onnx
+
+`pipedream COMMAND --help` explains a command, `pipedream help exit-codes` the exit codes.)";
+
+class CommandTree {
+ public:
+  explicit CommandTree(CommandContext context) : context_(std::move(context)) {
+    app_.footer(kFooter);
+    app_.require_subcommand(1);
+    app_.fallthrough();  // --server and -o may come after the command
+    AddGlobalOptions();
+    AddSubmitAndPlan();
+    AddGet();
+    AddJobCommands();
+    AddLocal();
+    AddOthers();
+  }
+
+  int Run(std::vector<std::string> arguments) {
+    // What follows "--" belongs to the command that `local` runs, whatever it looks like.
+    auto mark = std::find(arguments.begin(), arguments.end(), "--");
+    bool marked = mark != arguments.end();
+    if (marked) local_.command.assign(mark + 1, arguments.end());
+    arguments.erase(mark, arguments.end());
+    std::reverse(arguments.begin(), arguments.end());  // as the parser wants it
+    try {
+      app_.parse(std::move(arguments));
+    } catch (const CLI::CallForHelp&) {
+      *context_.terminal.out << Focus()->help();
+      return kExitOk;
+    } catch (const CLI::ParseError& error) {
+      return Usage(DidYouMean(error));
+    }
+    if (marked && (!local_command_->parsed() || local_.command.empty())) {
+      return Usage("\"--\" is for `pipedream local -- COMMAND...`");
+    }
+    if (context_.terminal.format == OutputFormat::kWide && !get_->parsed()) {
+      return Usage("-o wide is for `pipedream get`");
+    }
+    absl::Status complete = CompleteContext();
+    if (!complete.ok())
+      return Usage(std::string(complete.message().data(), complete.message().size()));
+    absl::StatusOr<int> code = run_();
+    if (code.ok()) return *code;
+    int exit_code = ExitCodeOf(code.status());
+    PrintError(context_.terminal, code.status(), exit_code);
+    return exit_code;
+  }
+
+ private:
+  using Command = std::function<absl::StatusOr<int>()>;
+
+  CLI::App* Add(CLI::App* parent, const std::string& name, const std::string& help,
+                Command command) {
+    CLI::App* app = parent->add_subcommand(name, help);
+    app->final_callback([this, command = std::move(command)] { run_ = command; });
+    return app;
+  }
+
+  // The innermost command that was named: whose help is wanted.
+  CLI::App* Focus() {
+    CLI::App* focus = &app_;
+    while (!focus->get_subcommands().empty()) focus = focus->get_subcommands().front();
+    return focus;
+  }
+
+  int Usage(std::string_view message) {
+    std::string path;
+    for (CLI::App* app = Focus(); app != nullptr && app != &app_; app = app->get_parent()) {
+      path = " " + app->get_name() + path;
+    }
+    absl::Status status =
+        InvalidArgument("{}\n`pipedream{} --help` shows what can be said", message, path);
+    PrintError(context_.terminal, WithReason(status, "USAGE"), kExitUsage);
+    return kExitUsage;
+  }
+
+  std::string DidYouMean(const CLI::ParseError& error) {
+    CLI::App* focus = Focus();
+    std::vector<std::string> extras = app_.remaining(true);
+    if (extras.empty()) return error.what();
+    std::string word = extras.front();
+    bool flag = word.starts_with("-");
+    if (flag) word = word.substr(0, word.find('='));
+    std::vector<std::string> known;
+    if (flag) {
+      for (CLI::App* app = focus; app != nullptr; app = app->get_parent()) {
+        for (const CLI::Option* option : app->get_options()) {
+          for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+          for (const std::string& name : option->get_snames()) known.push_back("-" + name);
+        }
+      }
+    } else {
+      for (const CLI::App* app : focus->get_subcommands({})) known.push_back(app->get_name());
+    }
+    std::string_view kind = flag ? "flag" : known.empty() ? "argument" : "command";
+    std::string nearest = NearestName(word, known);
+    std::string hint = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
+    return fmt::format("unknown {} {}{}", kind, word, hint);
+  }
+
+  template <typename E>
+  static CLI::CheckedTransformer Words(std::map<std::string, E> words) {
+    CLI::CheckedTransformer transformer(std::move(words), CLI::ignore_case);
+    transformer.description("");  // the help text lists them
+    return transformer;
+  }
+
+  void AddGlobalOptions() {
+    app_.add_option("--server", server_,
+                    "Coordinator, HOST:PORT (or PIPEDREAM_SERVER, or the "
+                    "config file; default 127.0.0.1:7070)")
+        ->group("Global");
+    app_.add_flag("--insecure", context_.insecure, "Allow plain text to another machine")
+        ->group("Global");
+    app_.add_option("-o,--output", context_.terminal.format,
+                    "table, wide, json, yaml or name; data on stdout, all else on stderr")
+        ->transform(Words<OutputFormat>({{"table", OutputFormat::kTable},
+                                         {"wide", OutputFormat::kWide},
+                                         {"json", OutputFormat::kJson},
+                                         {"yaml", OutputFormat::kYaml},
+                                         {"name", OutputFormat::kName}}))
+        ->group("Global");
+    app_.add_option("--progress", context_.terminal.progress, "auto, plain or none")
+        ->transform(Words<ProgressMode>({{"auto", ProgressMode::kAuto},
+                                         {"plain", ProgressMode::kPlain},
+                                         {"none", ProgressMode::kNone}}))
+        ->group("Global");
+    app_.add_option("--color", color_, "auto, always or never (NO_COLOR is honoured)")
+        ->transform(Words<ColorMode>({{"auto", ColorMode::kAuto},
+                                      {"always", ColorMode::kAlways},
+                                      {"never", ColorMode::kNever}}))
+        ->group("Global");
+    app_.add_option("--log-level", log_level_,
+                    "Of this command itself: debug, info, warning, error")
+        ->group("Global");
+  }
+
+  // A flag that sets one key of the job file.
+  static void Setting(CLI::App* app, JobOptions* job, const std::string& flag,
+                      const std::string& key, const std::string& help, const char* type,
+                      const std::string& group) {
+    app->add_option_function<std::string>(
+           flag, [job, key](const std::string& value) { job->settings.emplace_back(key, value); },
+           help)
+        ->type_name(type)
+        ->group(group);
+  }
+  static void Switch(CLI::App* app, JobOptions* job, const std::string& flag,
+                     const std::string& key, const std::string& value, const std::string& help,
+                     const std::string& group) {
+    app->add_flag_callback(
+           flag, [job, key, value] { job->settings.emplace_back(key, value); }, help)
+        ->group(group);
+  }
+
+  static void AddDataOptions(CLI::App* app, JobOptions* job) {
+    app->add_option("-f,--file", job->file, "Job file in YAML; - reads standard input")
+        ->group("Job");
+    app->add_option("--set", job->sets, "Override a key of the job file: optimizer.lr=0.01")
+        ->type_name("KEY=VALUE")
+        ->expected(1)
+        ->take_all()
+        ->group("Job");
+    Setting(app, job, "--model", "model", "ONNX model to train", "FILE", "Job");
+    Setting(app, job, "--name", "name", "Shown by `get jobs`", "TEXT", "Job");
+    app->add_option("--data", job->data,
+                    "Folder with standard file names, or INPUT=FILE for each model input")
+        ->type_name("DIR|NAME=FILE")
+        ->expected(1)
+        ->take_all()
+        ->group("Data");
+    app->add_option("--labels", job->labels, "Labels, when --data names files")
+        ->type_name("[NAME=]FILE")
+        ->group("Data");
+    app->add_option("--test-data", job->test_data, "Held-out data, evaluated after each epoch")
+        ->type_name("NAME=FILE")
+        ->expected(1)
+        ->take_all()
+        ->group("Data");
+    app->add_option("--test-labels", job->test_labels, "Its labels")
+        ->type_name("[NAME=]FILE")
+        ->group("Data");
+    app->add_option("--scale", job->scale, "Multiply model inputs (images: 0.00392157)")
+        ->check(CLI::NonNegativeNumber)
+        ->group("Data");
+    app->add_option("--limit", job->limit, "Use the first N training samples")
+        ->check(CLI::PositiveNumber)
+        ->group("Data");
+    app->add_option("--test-limit", job->test_limit, "Use the first N held-out samples")
+        ->check(CLI::PositiveNumber)
+        ->group("Data");
+    Switch(app, job, "--no-shuffle", "shuffle", "false", "Keep the order of the data", "Data");
+    Switch(app, job, "--no-evaluate", "evaluate", "false", "Do not evaluate", "Data");
+  }
+
+  static void AddTrainingOptions(CLI::App* app, JobOptions* job) {
+    const char* group = "Training";
+    Setting(app, job, "--loss", "loss", "cross_entropy, mse or output:NAME", "KIND", group);
+    Setting(app, job, "--optimizer", "optimizer.type", "sgd, adam or adamw", "KIND", group);
+    Setting(app, job, "--lr,--learning-rate", "optimizer.lr", "Learning rate", "X", group);
+    Setting(app, job, "--momentum", "optimizer.momentum", "SGD momentum", "X", group);
+    Switch(app, job, "--nesterov", "optimizer.nesterov", "true", "Nesterov momentum", group);
+    Setting(app, job, "--weight-decay", "optimizer.weight_decay", "Weight decay", "X", group);
+    Setting(app, job, "--clip-norm", "optimizer.clip_norm", "Clip by global gradient norm", "X",
+            group);
+    Setting(app, job, "--lr-schedule", "optimizer.schedule", "constant, step or cosine", "KIND",
+            group);
+    Setting(app, job, "--warmup-updates", "optimizer.warmup", "Updates of linear warm-up", "N",
+            group);
+    Setting(app, job, "--epochs", "epochs", "Passes over the data", "N", group);
+    Setting(app, job, "--batch-size", "batch_size", "Samples per minibatch", "N", group);
+    Setting(app, job, "--seed", "seed", "Seed of shuffling and dropout", "N", group);
+    for (const char* key : {"train", "freeze"}) {
+      app->add_option_function<std::vector<std::string>>(
+             fmt::format("--{}", key),
+             [job, key](const std::vector<std::string>& patterns) {
+               for (const std::string& text : patterns) job->settings.emplace_back(key, text);
+             },
+             fmt::format("Tensors to {}, by name pattern; may be repeated", key))
+          ->type_name("PATTERN")
+          ->expected(1)
+          ->take_all()
+          ->group(group);
+    }
+    group = "Pipeline";
+    Setting(app, job, "--schedule", "schedule", "pipedream, 1f1b or gpipe", "NAME", group);
+    Setting(app, job, "--microbatches", "microbatches", "Parts of a minibatch (flush schedules)",
+            "N", group);
+    Setting(app, job, "--stages", "stages", "Pipeline stages (default: the planner chooses)", "N",
+            group);
+    Setting(app, job, "--workers", "workers", "Workers to use (default: all idle)", "N", group);
+    Setting(app, job, "--max-replicas", "max_replicas", "Most replicas of a stage", "N", group);
+    Setting(app, job, "--transport", "transport", "auto, local, shm or tcp", "KIND", group);
+    Setting(app, job, "--start-timeout", "start_timeout", "How long to wait for workers", "TIME",
+            group);
+  }
+
+  // "90", "10m"; keeps the message of a bad one for the usage error.
+  static CLI::Option* AddTimeout(CLI::App* app, double* seconds, const std::string& help) {
+    return app
+        ->add_option_function<std::string>(
+            "--timeout",
+            [seconds](const std::string& text) {
+              auto parsed = ParseSeconds(text);
+              if (!parsed.ok()) {
+                throw CLI::ValidationError("--timeout", parsed.status().ToString());
+              }
+              *seconds = *parsed;
+            },
+            help)
+        ->type_name("TIME");
+  }
+
+  void AddSubmitAndPlan() {
+    CLI::App* submit = Add(&app_, "submit", "Train a model",
+                           [this]() -> absl::StatusOr<int> { return Submit(context_, submit_); });
+    AddDataOptions(submit, &submit_.job);
+    AddTrainingOptions(submit, &submit_.job);
+    submit->add_flag("--wait", submit_.wait, "Wait until the job ends; its end is the exit code");
+    submit->add_flag("--follow", submit_.follow, "The same, with progress");
+    AddTimeout(submit, &submit_.timeout_s, "Stop waiting after this time; the job goes on");
+    submit
+        ->add_flag("--dry-run{client}", dry_run_,
+                   "Only check: =client (here) or =server (all checks)")
+        ->check(CLI::IsMember({"client", "server"}));
+    submit->add_option("--idempotency-key", submit_.idempotency_key,
+                       "The same key and job again: the same job, not a second one");
+    submit->callback([this] {
+      if (dry_run_ == "server") submit_.dry_run = DryRun::kServer;
+      if (dry_run_ == "client") submit_.dry_run = DryRun::kClient;
+    });
+    CLI::App* plan = Add(&app_, "plan", "Profile and plan a job without running it",
+                         [this]() -> absl::StatusOr<int> { return PlanCommand(context_, plan_); });
+    AddDataOptions(plan, &plan_.job);
+    AddTrainingOptions(plan, &plan_.job);
+    AddTimeout(plan, &plan_.timeout_s, "Give up after this time (default 10m)");
+  }
+
+  void AddGet() {
+    get_ = app_.add_subcommand("get", "List jobs or workers");
+    get_->require_subcommand(1);
+    CLI::App* jobs = Add(get_, "jobs", "Jobs, newest first",
+                         [this]() -> absl::StatusOr<int> { return GetJobs(context_, list_); });
+    jobs->alias("job");
+    jobs->add_option("ID", list_.ids, "Only these");
+    jobs->add_option("--state", list_.states, "Only jobs in this state; may be repeated")
+        ->delimiter(',')
+        ->expected(1)
+        ->take_all();
+    jobs->add_option("--limit", list_.limit, "At most so many")->check(CLI::Range(1, 100'000));
+    jobs->add_flag("--exit-status", list_.exit_status,
+                   "Of one ID: 0 succeeded, 100 failed, 101 not finished, 103 cancelled");
+    jobs->callback([this] {
+      if (list_.exit_status && list_.ids.size() != 1) {
+        throw CLI::ValidationError("--exit-status", "needs exactly one ID");
+      }
+    });
+    CLI::App* workers =
+        Add(get_, "workers", "Workers and what they do",
+            [this]() -> absl::StatusOr<int> { return GetWorkers(context_, list_); });
+    workers->alias("worker");
+    workers->add_option("ID", list_.ids, "Only these");
+    for (CLI::App* app : {jobs, workers}) {
+      app->add_flag("--no-headers{false}", context_.terminal.headers, "Rows only");
+    }
+  }
+
+  void AddJobCommands() {
+    CLI::App* describe = app_.add_subcommand("describe", "Everything about one thing");
+    describe->require_subcommand(1);
+    CLI::App* job = Add(describe, "job", "A job: plan, progress, failure, events",
+                        [this] { return DescribeJobCommand(context_, describe_); });
+    job->alias("jobs");
+    job->add_option("ID", describe_.id)->required();
+    job->add_option("--events", describe_.events, "How many of the latest events")
+        ->check(CLI::NonNegativeNumber);
+    CLI::App* logs = Add(&app_, "logs", "What happened to a job",
+                         [this]() -> absl::StatusOr<int> { return Logs(context_, logs_); });
+    logs->add_option("ID", logs_.id)->required();
+    logs->add_flag("-f,--follow", logs_.follow, "Until it ends; its end is the exit code");
+    logs->add_option("--tail", logs_.tail, "Only the latest N")->check(CLI::NonNegativeNumber);
+    AddTimeout(logs, &logs_.timeout_s, "Stop following after this time");
+    CLI::App* cancel = Add(&app_, "cancel", "Stop a job",
+                           [this]() -> absl::StatusOr<int> { return Cancel(context_, id_); });
+    cancel->add_option("ID", id_)->required();
+    CLI::App* take = Add(&app_, "export", "Take the trained model of a job",
+                         [this]() -> absl::StatusOr<int> { return Export(context_, export_); });
+    take->add_option("ID", export_.id)->required();
+    take->add_option("--onnx", export_.path, "File to write")->type_name("FILE")->required();
+  }
+
+  void AddLocal() {
+    local_command_ = Add(&app_, "local", "Run a coordinator and workers on this machine",
+                         [this]() -> absl::StatusOr<int> { return Local(context_, local_); });
+    CLI::App* app = local_command_;
+    app->add_option("--workers", local_.workers, "How many workers (default 4)")
+        ->check(CLI::Range(1, 1024));
+    app->add_option("--threads", local_.threads, "Threads per worker (default: cores / workers)")
+        ->check(CLI::Range(1, 1024));
+    app->add_option(
+        "--state-dir", local_.state_dir,
+        "Where jobs and logs are kept (default: a temporary folder, removed at the end)");
+    app->add_option("--port", local_.port,
+                    "Of the coordinator; 0: any free one (default 7070, or "
+                    "any free one with a COMMAND)")
+        ->check(CLI::Range(0, 65535));
+    app->add_option_function<std::string>(
+           "--memory",
+           [this](const std::string& text) {
+             auto bytes = ParseBytes(text);
+             if (!bytes.ok()) throw CLI::ValidationError("--memory", bytes.status().ToString());
+             local_.memory_bytes = *bytes;
+           },
+           "Memory that each worker may use (1.5GiB)")
+        ->type_name("BYTES");
+    app->add_option("--transport", local_.transport, "auto, shm or tcp");
+    app->footer(
+        "pipedream local [flags] -- COMMAND runs COMMAND with PIPEDREAM_SERVER set, ends "
+        "with it, and returns its exit code.");
+  }
+
+  void AddOthers() {
+    CLI::App* version =
+        Add(&app_, "version", "Versions of this command and the coordinator",
+            [this]() -> absl::StatusOr<int> { return Version(context_, client_only_); });
+    version->add_flag("--client", client_only_, "Only of this command");
+    CLI::App* help =
+        Add(&app_, "help", "Help on a command, or exit-codes", [this] { return Help(); });
+    help->add_option("TOPIC", topic_, "exit-codes, or a command");
+    CLI::App* completion = app_.add_subcommand("completion", "Completion script for a shell");
+    completion->require_subcommand(1);
+    Add(completion, "bash", "source <(pipedream completion bash)", [this]() -> absl::StatusOr<int> {
+      PrintCompletion();
+      return kExitOk;
+    });
+  }
+
+  absl::StatusOr<int> Help() {
+    std::ostream& out = *context_.terminal.out;
+    if (topic_.empty()) {
+      out << app_.help();
+    } else if (topic_ == "exit-codes") {
+      PrintExitCodes(out);
+    } else if (auto apps = app_.get_subcommands(
+                   [this](const CLI::App* app) { return app->get_name() == topic_; });
+               !apps.empty()) {
+      out << apps.front()->help();
+    } else {
+      return Usage(fmt::format("help: no topic {}; there are exit-codes and the commands", topic_));
+    }
+    return kExitOk;
+  }
+
+  static std::string WordsOf(const CLI::App* app) {
+    std::string words;
+    for (const CLI::App* sub : app->get_subcommands({})) words += sub->get_name() + " ";
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) words += "--" + name + " ";
+    }
+    return words;
+  }
+
+  void PrintCompletion() {
+    std::ostream& out = *context_.terminal.out;
+    out << "_pipedream() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words\n"
+           "  case \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n";
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (const CLI::App* app : app_.get_subcommands({})) {
+      for (const CLI::App* sub : app->get_subcommands({})) {
+        rows.emplace_back(fmt::format("\"{} {}\"", app->get_name(), sub->get_name()), WordsOf(sub));
+      }
+      rows.emplace_back(fmt::format("\"{} \"*", app->get_name()), WordsOf(app));
+    }
+    rows.emplace_back("*", WordsOf(&app_));
+    for (const auto& [pattern, words] : rows) {
+      out << fmt::format("    {}) words=\"{}\" ;;\n", pattern, words);
+    }
+    out << "  esac\n  [[ $COMP_CWORD -eq 1 ]] && words=\"" << WordsOf(&app_)
+        << "\"\n  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+           "  [[ ${#COMPREPLY[@]} -gt 0 ]] || COMPREPLY=($(compgen -f -- \"$cur\"))\n}\n"
+           "complete -F _pipedream pipedream\n";
+  }
+
+  absl::Status CompleteContext() {
+    if (!server_.empty()) context_.server.flag = server_;
+    if (color_ == ColorMode::kAlways) context_.terminal.color = true;
+    if (color_ == ColorMode::kNever) context_.terminal.color = false;
+    LogOptions log;
+    log.program = "pipedream";
+    if (!ParseLogLevel(log_level_, &log.level)) {
+      return InvalidArgument("--log-level {}: expected debug, info, warning, error or off",
+                             log_level_);
+    }
+    InitLog(log);
+    return absl::OkStatus();
+  }
+
+  CommandContext context_;
+  CLI::App app_{"Trains ONNX models as a pipeline over several workers.", "pipedream"};
+  Command run_;
+  CLI::App* get_ = nullptr;
+  CLI::App* local_command_ = nullptr;
+  std::string server_, log_level_ = "warning", dry_run_, id_, topic_;
+  ColorMode color_ = ColorMode::kAuto;
+  bool client_only_ = false;
+  SubmitOptions submit_;
+  PlanOptions plan_;
+  GetOptions list_;
+  DescribeOptions describe_;
+  LogsOptions logs_;
+  ExportOptions export_;
+  LocalOptions local_;
+};
+
+}  // namespace
+
+int RunCommandLine(const std::vector<std::string>& arguments, CommandContext context) {
+  return CommandTree(std::move(context)).Run(arguments);
+}
+
+}  // namespace pipedream

@@ -1,0 +1,95 @@
+// The commands as plain functions: options in, exit code out. Data goes to terminal.out, all else
+// to terminal.err. An error status is printed by the caller and becomes the exit code by the table
+// in exit_codes.h.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "client/connection.h"
+#include "client/job_options.h"
+#include "client/terminal.h"
+#include "common/base/clock.h"
+
+namespace pipedream {
+
+struct CommandContext {
+  Terminal terminal;
+  ServerInputs server;
+  bool insecure = false;  // plain text to another machine
+  std::istream* input = nullptr;
+  const Clock* clock = nullptr;
+};
+
+enum class DryRun { kNo, kClient, kServer };
+
+struct SubmitOptions {
+  JobOptions job;
+  bool wait = false;
+  bool follow = false;
+  double timeout_s = 0;  // of waiting; 0: none
+  DryRun dry_run = DryRun::kNo;
+  std::string idempotency_key;  // empty: made up
+};
+absl::StatusOr<int> Submit(const CommandContext& context, const SubmitOptions& options);
+
+struct PlanOptions {
+  JobOptions job;
+  double timeout_s = 600;
+};
+absl::StatusOr<int> PlanCommand(const CommandContext& context, const PlanOptions& options);
+
+struct GetOptions {
+  std::vector<std::string> ids;     // empty: all
+  std::vector<std::string> states;  // "RUNNING", in any case
+  int limit = 100;
+  bool exit_status = false;  // of one job: its state as exit code
+};
+absl::StatusOr<int> GetJobs(const CommandContext& context, const GetOptions& options);
+absl::StatusOr<int> GetWorkers(const CommandContext& context, const GetOptions& options);
+
+struct DescribeOptions {
+  std::string id;
+  int events = 20;  // the latest ones
+};
+absl::StatusOr<int> DescribeJobCommand(const CommandContext& context,
+                                       const DescribeOptions& options);
+
+struct LogsOptions {
+  std::string id;
+  bool follow = false;
+  int tail = -1;  // < 0: all
+  double timeout_s = 0;
+};
+absl::StatusOr<int> Logs(const CommandContext& context, const LogsOptions& options);
+
+absl::StatusOr<int> Cancel(const CommandContext& context, const std::string& id);
+
+struct ExportOptions {
+  std::string id;
+  std::string path;
+};
+absl::StatusOr<int> Export(const CommandContext& context, const ExportOptions& options);
+
+absl::StatusOr<int> Version(const CommandContext& context, bool client_only);
+
+struct LocalOptions {
+  int workers = 4;
+  int threads = 0;           // per worker; 0: the machine's shared out
+  std::string state_dir;     // empty: a new temporary folder, removed at the end
+  int port = -1;             // < 0: 7070, or any free one for a command
+  int64_t memory_bytes = 0;  // per worker; 0: its own default
+  std::string transport;     // empty: the workers' default
+  std::vector<std::string> command;
+};
+absl::StatusOr<int> Local(const CommandContext& context, const LocalOptions& options);
+
+void PrintExitCodes(std::ostream& out);
+
+// One line, or a JSON object where the format is for programs.
+void PrintError(const Terminal& terminal, const absl::Status& status, int exit_code);
+
+}  // namespace pipedream
