@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/graph/model.h"
+#include "tests/common/graph/onnx/onnx_test_util.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 
@@ -76,10 +77,11 @@ TEST(BadModels, MissingFileAndFolderAreNamed) {
 }
 
 TEST(BadModels, SizeLimitsHold) {
-  std::string path = testing::TempDir() + "/large.onnx";
+  std::string path = ScratchPath("large.onnx");
   std::ofstream(path) << std::string(2000, 'x');
   EXPECT_THAT(Model::Load(path, {.max_model_bytes = 1000}),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("2000 bytes")));
+  std::filesystem::remove(path);
 }
 
 }  // namespace
