@@ -31,7 +31,7 @@ double LossAt(const TrainingGraph& training, const Given& given) {
   return values.ok() ? (*values)[training.loss.value()][0] : NAN;
 }
 
-// Compares every parameter's gradient, up to about 30 elements of each.
+// Compares every parameter's gradient, up to about 15 elements of each.
 void ExpectGradientsMatchDifferences(const TrainingGraph& training, Given given) {
   for (const Value& value : training.graph.values()) {
     if (value.kind != ValueKind::kParameter) continue;
@@ -44,7 +44,7 @@ void ExpectGradientsMatchDifferences(const TrainingGraph& training, Given given)
     const std::string& name = training.graph.value(g.parameter).name;
     const ReferenceTensor& gradient = (*values)[g.gradient.value()];
     ASSERT_EQ(gradient.size(), given[name].size()) << name;
-    size_t stride = 1 + gradient.size() / 30;
+    size_t stride = 1 + gradient.size() / 15;
     if (stride > 1) stride |= 1;  // so that it does not follow the rows
     for (size_t i = 0; i < gradient.size(); i += stride) {
       constexpr double kStep = 1e-5;
