@@ -74,7 +74,8 @@ Json ToJson(const Message& message) {
       }
     } else if (name.ends_with("_us")) {
       std::string time = FormatTime(message.GetReflection()->GetInt64(message, field));
-      object[name.substr(0, name.size() - 2) + "time"] = time.empty() ? Json(nullptr) : Json(time);
+      std::string key = name == "time_us" ? "time" : name.substr(0, name.size() - 2) + "time";
+      object[key] = time.empty() ? Json(nullptr) : Json(time);
     } else {
       object[name] = FieldJson(message, field, -1);
     }

@@ -14,7 +14,7 @@
 namespace pipedream {
 
 // {"apiVersion": "pipedream/v1", "kind": kind, ...fields}; ends with a newline. Fields named *_us
-// become *_time. Scalars are always there, messages only if set.
+// become *_time (time_us: time). Scalars are always there, messages only if set.
 std::string MessageJson(std::string_view kind, const google::protobuf::Message& message);
 std::string MessageYaml(std::string_view kind, const google::protobuf::Message& message);
 
