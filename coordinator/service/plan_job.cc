@@ -8,8 +8,8 @@
 namespace pipedream {
 namespace {
 
-absl::StatusOr<PlanAnswer> Plan(Coordinator* coordinator, grpc::ServerContext* context,
-                                const v1::PlanJobRequest& request) {
+absl::StatusOr<PlanAnswer> PlanOnly(Coordinator* coordinator, grpc::ServerContext* context,
+                                    const v1::PlanJobRequest& request) {
   auto spec = FromProto(request.spec());
   if (!spec.ok()) return WithReason(spec.status(), "INVALID_SPEC");
   PD_ASSIGN_OR_RETURN(CheckedJob job, CheckJob(*spec, &coordinator->blobs(),
@@ -22,7 +22,7 @@ absl::StatusOr<PlanAnswer> Plan(Coordinator* coordinator, grpc::ServerContext* c
 grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context,
                                          const v1::PlanJobRequest* request,
                                          v1::PlanJobResponse* response) {
-  auto answer = Plan(coordinator_, context, *request);
+  auto answer = PlanOnly(coordinator_, context, *request);
   if (!answer.ok()) return ToGrpcStatus(answer.status());
   *response->mutable_plan() = ToProto(answer->plan);
   if (!answer->profiles.empty()) *response->mutable_profile() = ToProto(answer->profiles[0]);

@@ -295,7 +295,9 @@ TEST_F(ServiceTest, BadJobsAreRefusedBeforeTheyQueue) {
     v1::SubmitJobResponse response;
     absl::Status status = Submit(spec, "", &response);
     EXPECT_THAT(status, StatusIs(c.code, testing::_));
-    if (!c.reason.empty()) EXPECT_EQ(ReasonOf(status), c.reason) << status.ToString();
+    if (!c.reason.empty()) {
+      EXPECT_EQ(ReasonOf(status), c.reason) << status.ToString();
+    }
     EXPECT_FALSE(ReasonOf(status).empty());
   }
   v1::SubmitJobResponse checked;

@@ -18,6 +18,13 @@ namespace fs = std::filesystem;
 // SHA-256 of "abc", from FIPS 180-2.
 constexpr char kAbc[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
+ColumnSpec Column(const std::string& path) {
+  ColumnSpec column;
+  column.name = "x";
+  column.path = path;
+  return column;
+}
+
 class BlobStoreTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -102,10 +109,10 @@ TEST_F(BlobStoreTest, AJobsFilesLieAsItsSpecNamesThem) {
     EXPECT_EQ(model, "abc");
     std::string root = fs::path(files.model_path()).parent_path().string();
     EXPECT_OK(ResolveUnder(root, "weights/w.bin"));
-    ASSERT_OK_AND_ASSIGN(auto columns, files.Columns({{.name = "x", .path = "/home/u/train.txt"}}));
+    ASSERT_OK_AND_ASSIGN(auto columns, files.Columns({Column("/home/u/train.txt")}));
     EXPECT_TRUE(columns[0].path.ends_with("/train.txt"));
     EXPECT_OK(ReadFile(columns[0].path, 10));
-    EXPECT_THAT(files.Columns({{.name = "x", .path = "/etc/passwd"}}),
+    EXPECT_THAT(files.Columns({Column("/etc/passwd")}),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("/etc/passwd")));
   }
   EXPECT_FALSE(fs::exists(folder));

@@ -28,7 +28,9 @@ Job MakeJob(const std::string& id, JobState state = JobState::kQueued) {
   job.id = id;
   job.spec.name = "name of " + id;
   job.spec.model = {"m.onnx", std::string(64, 'a'), 10};
-  job.spec.train_columns = {{.name = "x", .path = "x.npy"}};
+  job.spec.train_columns.resize(1);
+  job.spec.train_columns[0].name = "x";
+  job.spec.train_columns[0].path = "x.npy";
   job.spec.loss = {{LossTerm::Kind::kCrossEntropy, "logits", "label", 1.0}};
   job.spec.warmup = {2, 1};
   job.state = state;
