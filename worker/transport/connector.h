@@ -50,16 +50,19 @@ class Connector {
   // Binds and starts to listen. kUnavailable names the address that cannot be bound.
   static absl::StatusOr<std::unique_ptr<Connector>> Create(const ConnectorOptions& options);
   virtual ~Connector() = default;
+  // Its host is bind_host; who binds a wildcard puts in what others can dial.
   virtual const DataAddress& address() const = 0;
 
   // Announces `options.name` and blocks until the sender has dialled in. kDeadlineExceeded names
   // the channel. Thread-safe; a plan's channels are opened concurrently.
   virtual absl::StatusOr<std::unique_ptr<ReceiveChannel>> Accept(const ChannelOptions& options) = 0;
-  // Dials `peer` and blocks until the receiver has accepted. kAuto picks the best that both share.
+  // Dials `peer` and blocks until the receiver has accepted. kAuto picks the best that both share,
+  // and tcp where that turns out not to work. kUnavailable if the peer cannot be reached.
   virtual absl::StatusOr<std::unique_ptr<SendChannel>> Connect(const DataAddress& peer,
                                                                TransportKind kind,
                                                                const ChannelOptions& options) = 0;
-  // Fails every handshake in progress (channels already open are aborted by their owners).
+  // Fails every handshake in progress (channels already open are aborted by their owners). One that
+  // begins later is not affected: the caller does not begin it.
   virtual void AbortHandshakes(const absl::Status& cause) = 0;
 };
 
