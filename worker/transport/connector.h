@@ -54,7 +54,9 @@ class Connector {
   virtual const DataAddress& address() const = 0;
 
   // Announces `options.name` and blocks until the sender has dialled in. kDeadlineExceeded names
-  // the channel. Thread-safe; a plan's channels are opened concurrently.
+  // the channel; kFailedPrecondition, at both ends, if slots or sizes differ. A wrong secret is
+  // refused (kPermissionDenied at the dialler) and the wait goes on. Thread-safe; a plan's channels
+  // are opened concurrently.
   virtual absl::StatusOr<std::unique_ptr<ReceiveChannel>> Accept(const ChannelOptions& options) = 0;
   // Dials `peer` and blocks until the receiver has accepted. kAuto picks the best that both share,
   // and tcp where that turns out not to work. kUnavailable if the peer cannot be reached.
