@@ -115,10 +115,11 @@ void Launcher::Run(const PrepareStages& effect) {
     pool_.Run([this, effect, i, secret, options] {
       const WorkerInfo& worker = effect.members[i].worker;
       auto client = clients_->Get(worker);
-      absl::StatusOr<int64_t> bytes = client.status();
-      if (client.ok())
-        bytes = (*client)->PrepareStage(
-            {effect.job, effect.plan, (*effect.programs)[i], effect.members, secret}, options);
+      absl::StatusOr<int64_t> bytes =
+          client.ok() ? (*client)->PrepareStage({effect.job, effect.plan, (*effect.programs)[i],
+                                                 effect.members, secret},
+                                                options)
+                      : client.status();
       post_(StagePrepared{effect.job.ref, worker.id, std::move(bytes)});
     });
   }
