@@ -94,7 +94,7 @@ class CommandTree {
     }
     absl::Status status =
         InvalidArgument("{}\n`pipedream{} --help` shows what can be said", message, path);
-    PrintError(context_.terminal, WithReason(status, "USAGE"), kExitUsage);
+    PrintError(context_.terminal, WithReason(status, kUsageReason), kExitUsage);
     return kExitUsage;
   }
 

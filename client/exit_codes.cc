@@ -32,7 +32,9 @@ constexpr ExitCodeRow kTable[] = {
 std::span<const ExitCodeRow> ExitCodeTable() { return kTable; }
 
 ExitCode ExitCodeOf(const absl::Status& status) {
-  if (ReasonOf(status) == "VERSION_SKEW") return kExitVersionSkew;
+  std::string reason = ReasonOf(status);
+  if (reason == "VERSION_SKEW") return kExitVersionSkew;
+  if (reason == kUsageReason) return kExitUsage;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return kExitOk;

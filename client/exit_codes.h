@@ -38,6 +38,9 @@ struct ExitCodeRow {
 
 std::span<const ExitCodeRow> ExitCodeTable();
 
+// Reason of errors that lie in flags and arguments rather than in what they name.
+inline constexpr char kUsageReason[] = "USAGE";
+
 ExitCode ExitCodeOf(const absl::Status& status);
 // Of a job that somebody waited for.
 ExitCode ExitCodeOf(v1::JobState state);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "client/exit_codes.h"
 #include "common/base/file.h"
 #include "common/base/status.h"
 
@@ -14,6 +15,11 @@ namespace pipedream {
 namespace {
 
 constexpr int64_t kMaxJobFileBytes = 1 << 20;
+
+template <typename... Args>
+absl::Status UsageError(fmt::format_string<Args...> format, Args&&... args) {
+  return WithReason(InvalidArgument(format, std::forward<Args>(args)...), kUsageReason);
+}
 
 // Files named in a job file lie beside it.
 void Rebase(const std::string& job_file, JobSpec* spec) {
@@ -38,8 +44,11 @@ absl::StatusOr<JobSpec> ReadJobFile(const std::string& file, std::istream& stand
     std::string text(std::istreambuf_iterator<char>(standard_input), {});
     return ParseJobYaml(text, "standard input");
   }
-  PD_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxJobFileBytes));
-  PD_ASSIGN_OR_RETURN(JobSpec spec, ParseJobYaml(text, file));
+  absl::StatusOr<std::string> text = ReadFile(file, kMaxJobFileBytes);
+  if (!text.ok())
+    return InvalidArgument("job file: {}", std::string(text.status().message().data(),
+                                                       text.status().message().size()));
+  PD_ASSIGN_OR_RETURN(JobSpec spec, ParseJobYaml(*text, file));
   Rebase(file, &spec);
   return spec;
 }
@@ -100,14 +109,14 @@ absl::Status SetData(const JobOptions& options, YAML::Node root) {
   }
   if (folder && (options.data.size() > 1 || !options.test_data.empty() || !options.labels.empty() ||
                  !options.test_labels.empty())) {
-    return InvalidArgument(
+    return UsageError(
         "--data {}: either one folder, or NAME=FILE for every input with "
         "--labels, --test-data and --test-labels; not both",
         options.data.front());
   }
   for (const std::string& text : options.test_data) {
     auto column = SplitColumn(text);
-    if (!column) return InvalidArgument("--test-data {}: expected NAME=FILE", text);
+    if (!column) return UsageError("--test-data {}: expected NAME=FILE", text);
     SetColumn(root, "test", column->first, column->second);
   }
   for (auto [split, text] :
@@ -124,7 +133,7 @@ absl::Status ApplySets(const std::vector<std::string>& sets, YAML::Node root) {
     size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || text[0] == '.' || text[equals - 1] == '.' ||
         text.substr(0, equals).find("..") != std::string::npos) {
-      return InvalidArgument("--set {}: expected KEY=VALUE, such as optimizer.lr=0.01", text);
+      return UsageError("--set {}: expected KEY=VALUE, such as optimizer.lr=0.01", text);
     }
     Set(root, text.substr(0, equals), YAML::Load(text.substr(equals + 1)));
   }
@@ -165,10 +174,10 @@ absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& st
   }
   PD_ASSIGN_OR_RETURN(spec, WithOverrides(options, spec));
   if (spec.model.path.empty()) {
-    return InvalidArgument("no model: pass --model FILE.onnx, or -f job.yaml with `model:`");
+    return UsageError("no model: pass --model FILE.onnx, or -f job.yaml with `model:`");
   }
   if (spec.data_folder.empty() && spec.train_columns.empty()) {
-    return InvalidArgument(
+    return UsageError(
         "no data: pass --data FOLDER, or --data INPUT=FILE for every input of "
         "the model and --labels FILE");
   }

@@ -23,8 +23,9 @@ absl::StatusOr<v1::JobState> ParseState(std::string text) {
   }
   std::string known;
   for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-  return InvalidArgument("--state {}: no such state; did you mean {}? Known: {}", text,
-                         NearestName(text, names), known);
+  return WithReason(InvalidArgument("--state {}: no such state; did you mean {}? Known: {}", text,
+                                    NearestName(text, names), known),
+                    kUsageReason);
 }
 
 absl::StatusOr<std::vector<v1::Job>> ListJobs(const Connection& connection,

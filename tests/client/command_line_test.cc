@@ -362,7 +362,7 @@ TEST_F(CommandLineTest, UsageErrorsNameTheNearestWord) {
     EXPECT_THAT(err(), HasSubstr(c.message));
     EXPECT_EQ(out(), "");
   }
-  EXPECT_EQ(Run({"get", "jobs", "--state", "RUNING"}), kExitRejected);
+  EXPECT_EQ(Run({"get", "jobs", "--state", "RUNING"}), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("did you mean RUNNING"));
 }
 
