@@ -235,9 +235,12 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::Open(const std:
   if (absl::IsNotFound(path.status()))
     return NotFound("external data file '{}' does not exist in the model's folder '{}'", location,
                     folder_);
-  if (!path.ok())
-    return InvalidArgument("external data file '{}' must lie in the model's folder '{}': {}",
-                           location, folder_, path.status().ToString());
+  if (absl::IsInvalidArgument(path.status()))
+    return InvalidArgument(
+        "external data file '{}' must lie in the model's folder '{}': no absolute path, nothing "
+        "above the folder, no link out of it",
+        location, folder_);
+  if (!path.ok()) return path.status();
   PD_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file, MappedFile::Open(*path));
   files_[location] = file;
   return file;

@@ -4,13 +4,15 @@
 
 #include <absl/status/status.h>
 
-#include <google/protobuf/repeated_ptr_field.h>
-
 #include <set>
 #include <string>
 
 #include "common/graph/onnx/tensor_data.h"
 
+namespace google::protobuf {
+template <typename T>
+class RepeatedPtrField;
+}
 namespace onnx {
 class ModelProto;
 class NodeProto;
