@@ -49,7 +49,7 @@ class CommandTree {
     try {
       app_.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {
-      *context_.terminal.out << Focus()->help();
+      *context_.terminal.out << Focus()->help(PathTo(Focus()->get_parent()));
       return kExitOk;
     } catch (const CLI::ParseError& error) {
       return Usage(DidYouMean(error));
@@ -87,13 +87,18 @@ class CommandTree {
     return focus;
   }
 
-  int Usage(std::string_view message) {
+  // "pipedream get jobs"; empty for the parent of the root.
+  static std::string PathTo(const CLI::App* app) {
     std::string path;
-    for (CLI::App* app = Focus(); app != nullptr && app != &app_; app = app->get_parent()) {
-      path = " " + app->get_name() + path;
+    for (; app != nullptr; app = app->get_parent()) {
+      path = app->get_name() + (path.empty() ? "" : " ") + path;
     }
-    absl::Status status =
-        InvalidArgument("{}\n`pipedream{} --help` shows what can be said", message, path);
+    return path;
+  }
+
+  int Usage(std::string_view message) {
+    std::string path = PathTo(Focus());
+    absl::Status status = InvalidArgument("{}\n`{} --help` shows what can be said", message, path);
     PrintError(context_.terminal, WithReason(status, kUsageReason), kExitUsage);
     return kExitUsage;
   }
@@ -289,7 +294,7 @@ class CommandTree {
         ->check(CLI::IsMember({"client", "server"}));
     submit->add_option("--idempotency-key", submit_.idempotency_key,
                        "The same key and job again: the same job, not a second one");
-    submit->callback([this] {
+    submit->parse_complete_callback([this] {
       if (dry_run_ == "server") submit_.dry_run = DryRun::kServer;
       if (dry_run_ == "client") submit_.dry_run = DryRun::kClient;
     });
@@ -314,7 +319,7 @@ class CommandTree {
     jobs->add_option("--limit", list_.limit, "At most so many")->check(CLI::Range(1, 100'000));
     jobs->add_flag("--exit-status", list_.exit_status,
                    "Of one ID: 0 succeeded, 100 failed, 101 not finished, 103 cancelled");
-    jobs->callback([this] {
+    jobs->parse_complete_callback([this] {
       if (list_.exit_status && list_.ids.size() != 1) {
         throw CLI::ValidationError("--exit-status", "needs exactly one ID");
       }
@@ -408,7 +413,7 @@ class CommandTree {
     } else if (auto apps = app_.get_subcommands(
                    [this](const CLI::App* app) { return app->get_name() == topic_; });
                !apps.empty()) {
-      out << apps.front()->help();
+      out << apps.front()->help("pipedream");
     } else {
       return Usage(fmt::format("help: no topic {}; there are exit-codes and the commands", topic_));
     }
