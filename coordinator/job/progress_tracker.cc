@@ -109,7 +109,9 @@ JobProgress ProgressTracker::Snapshot() const {
     std::nth_element(times.begin(), middle, times.end());
     progress.measured_step_s = *middle;
   }
-  for (const auto& [epoch, evaluation] : evaluations_) progress.evaluations.push_back(evaluation);
+  // Whole evaluations only: heartbeats bring them in parts.
+  for (const auto& [epoch, evaluation] : evaluations_)
+    if (evaluation.samples >= run_.evaluation_samples) progress.evaluations.push_back(evaluation);
   progress.curve = curve_.points();
   for (const auto& [place, status] : stages_) progress.stages.push_back(status);
   return progress;

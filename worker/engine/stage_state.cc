@@ -8,6 +8,7 @@
 
 #include "common/base/status.h"
 #include "worker/engine/memory_plan.h"
+#include "worker/engine/stage_channels.h"
 #include "worker/engine/stage_compiler.h"
 
 namespace pipedream {
@@ -152,6 +153,12 @@ class StageBuilder {
       s.state_shares.push_back(std::move(buffer));
     }
     s.norms.resize(s.global_parameters);
+    const StagePeers peers = PeersOf(program);
+    s.memory_bytes += static_cast<int64_t>(
+        program.channel_slots * (peers.activation_to.size() * s.activation_out_bytes +
+                                 peers.activation_from.size() * s.activation_in_bytes +
+                                 peers.gradient_to.size() * s.gradient_out_bytes +
+                                 peers.gradient_from.size() * s.gradient_in_bytes));
     return absl::OkStatus();
   }
 

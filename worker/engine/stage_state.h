@@ -70,7 +70,7 @@ struct StageState {
   size_t activation_out_bytes = 0;
   size_t gradient_in_bytes = 0;
   size_t gradient_out_bytes = 0;
-  int64_t memory_bytes = 0;  // allocated, without channels
+  int64_t memory_bytes = 0;  // allocated, and the slots of its channels (both ends of each)
 
   // Trained parameters and running statistics, row-major, by name. Call when no step is running.
   absl::StatusOr<std::map<std::string, Tensor>> Export(const KernelBackend& backend) const;

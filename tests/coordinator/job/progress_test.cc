@@ -83,15 +83,17 @@ TEST(ProgressTracker, RateAndRemainingTime) {
   EXPECT_DOUBLE_EQ(progress.measured_step_s, 0.5);
 }
 
-TEST(ProgressTracker, EvaluationsOfReplicasAdd) {
-  ProgressTracker tracker(JobSpec{}, TwoEpochs(), 0);
+TEST(ProgressTracker, EvaluationsOfReplicasAddAndShowOnceWhole) {
+  RunShape run = TwoEpochs();
+  run.evaluation_samples = 7;
+  ProgressTracker tracker(JobSpec{}, run, 0);
   ProgressReport a = Report(1, 0, 0), b = Report(1, 1, 0);
   a.evaluations = {{0, 4.0, 3, 4, 4}, {1, 1.0, -1, 0, 4}};
   b.evaluations = {{0, 2.0, 1, 3, 3}};
   tracker.Add(a, FromSeconds(1));
+  EXPECT_THAT(tracker.Snapshot().evaluations, testing::IsEmpty());
   tracker.Add(b, FromSeconds(1));
-  EXPECT_THAT(tracker.Snapshot().evaluations,
-              ElementsAre(JobEvaluation{0, 6.0, 4, 7, 7}, JobEvaluation{1, 1.0, -1, 0, 4}));
+  EXPECT_THAT(tracker.Snapshot().evaluations, ElementsAre(JobEvaluation{0, 6.0, 4, 7, 7}));
 }
 
 TEST(ProgressTracker, WaitingAloneIsNoChange) {
