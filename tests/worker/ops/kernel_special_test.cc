@@ -84,7 +84,7 @@ TEST_F(Dropout, MaskChangesWithStepAndSeed) {
   EXPECT_NE(y, Run("Dropout", {1}, 64, x, next_seed));
 }
 
-TEST_F(Dropout, FollowsTheCountersThatTheManualStates) {
+TEST_F(Dropout, FollowsItsStatedCounters) {
   const int64_t row = 10, id = 12;
   const std::vector<float> y = Run("Dropout", {id}, row, Ramp(row), context_);
   const auto mixed = Philox(context_.seed, 77, 9);

@@ -1,6 +1,8 @@
 // Dropout and its gradient are one kernel: y = mask * x / (1 - ratio). The mask of an element is a
 // function of (seed, key, step, sample id, index within the sample), so backward makes the same one
-// and neither batch position nor stage matters.
+// and neither batch position nor stage matters: element e of a sample of E elements is kept if
+//   UniformFloat(Philox(seed, stream, id * ceil(E / 4) + e / 4)[e % 4]) >= ratio,
+// where stream is the first 64 bits of Philox(seed, key, step).
 #include "common/base/random.h"
 #include "common/base/status.h"
 #include "worker/ops/onednn/families.h"
