@@ -63,7 +63,7 @@ class CommandTree {
     absl::Status complete = CompleteContext();
     if (!complete.ok())
       return Usage(std::string(complete.message().data(), complete.message().size()));
-    absl::StatusOr<int> code = run_();
+    absl::StatusOr<int> code = commands_.at(Focus())();
     if (code.ok()) return *code;
     int exit_code = ExitCodeOf(code.status());
     PrintError(context_.terminal, code.status(), exit_code);
@@ -76,7 +76,7 @@ class CommandTree {
   CLI::App* Add(CLI::App* parent, const std::string& name, const std::string& help,
                 Command command) {
     CLI::App* app = parent->add_subcommand(name, help);
-    app->final_callback([this, command = std::move(command)] { run_ = command; });
+    commands_[app] = std::move(command);
     return app;
   }
 
@@ -281,8 +281,11 @@ class CommandTree {
   }
 
   void AddSubmitAndPlan() {
-    CLI::App* submit = Add(&app_, "submit", "Train a model",
-                           [this]() -> absl::StatusOr<int> { return Submit(context_, submit_); });
+    CLI::App* submit = Add(&app_, "submit", "Train a model", [this]() -> absl::StatusOr<int> {
+      if (dry_run_ == "server") submit_.dry_run = DryRun::kServer;
+      if (dry_run_ == "client") submit_.dry_run = DryRun::kClient;
+      return Submit(context_, submit_);
+    });
     AddDataOptions(submit, &submit_.job);
     AddTrainingOptions(submit, &submit_.job);
     submit->add_flag("--wait", submit_.wait, "Wait until the job ends; its end is the exit code");
@@ -294,10 +297,6 @@ class CommandTree {
         ->check(CLI::IsMember({"client", "server"}));
     submit->add_option("--idempotency-key", submit_.idempotency_key,
                        "The same key and job again: the same job, not a second one");
-    submit->parse_complete_callback([this] {
-      if (dry_run_ == "server") submit_.dry_run = DryRun::kServer;
-      if (dry_run_ == "client") submit_.dry_run = DryRun::kClient;
-    });
     CLI::App* plan = Add(&app_, "plan", "Profile and plan a job without running it",
                          [this]() -> absl::StatusOr<int> { return PlanCommand(context_, plan_); });
     AddDataOptions(plan, &plan_.job);
@@ -308,8 +307,12 @@ class CommandTree {
   void AddGet() {
     get_ = app_.add_subcommand("get", "List jobs or workers");
     get_->require_subcommand(1);
-    CLI::App* jobs = Add(get_, "jobs", "Jobs, newest first",
-                         [this]() -> absl::StatusOr<int> { return GetJobs(context_, list_); });
+    CLI::App* jobs = Add(get_, "jobs", "Jobs, newest first", [this]() -> absl::StatusOr<int> {
+      if (list_.exit_status && list_.ids.size() != 1) {
+        return WithReason(InvalidArgument("--exit-status needs exactly one ID"), kUsageReason);
+      }
+      return GetJobs(context_, list_);
+    });
     jobs->alias("job");
     jobs->add_option("ID", list_.ids, "Only these");
     jobs->add_option("--state", list_.states, "Only jobs in this state; may be repeated")
@@ -319,11 +322,6 @@ class CommandTree {
     jobs->add_option("--limit", list_.limit, "At most so many")->check(CLI::Range(1, 100'000));
     jobs->add_flag("--exit-status", list_.exit_status,
                    "Of one ID: 0 succeeded, 100 failed, 101 not finished, 103 cancelled");
-    jobs->parse_complete_callback([this] {
-      if (list_.exit_status && list_.ids.size() != 1) {
-        throw CLI::ValidationError("--exit-status", "needs exactly one ID");
-      }
-    });
     CLI::App* workers =
         Add(get_, "workers", "Workers and what they do",
             [this]() -> absl::StatusOr<int> { return GetWorkers(context_, list_); });
@@ -466,7 +464,7 @@ class CommandTree {
 
   CommandContext context_;
   CLI::App app_{"Trains ONNX models as a pipeline over several workers.", "pipedream"};
-  Command run_;
+  std::map<const CLI::App*, Command> commands_;
   CLI::App* get_ = nullptr;
   CLI::App* local_command_ = nullptr;
   std::string server_, log_level_ = "warning", dry_run_, id_, topic_;

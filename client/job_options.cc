@@ -140,6 +140,17 @@ absl::Status ApplySets(const std::vector<std::string>& sets, YAML::Node root) {
   return absl::OkStatus();
 }
 
+// Lines of the form that flags were brought into mean nothing to the user.
+absl::Status WithoutLine(const absl::Status& status, const std::string& source) {
+  std::string message(status.message().data(), status.message().size());
+  if (!message.starts_with(source + ":")) return status;
+  size_t digits = source.size() + 1;
+  size_t end = message.find_first_not_of("0123456789", digits);
+  if (end == digits || end == std::string::npos || message[end] != ':') return status;
+  message.erase(digits, end + 1 - digits);
+  return WithReason(absl::Status(status.code(), message), ReasonOf(status));
+}
+
 absl::StatusOr<JobSpec> WithOverrides(const JobOptions& options, const JobSpec& spec) {
   try {
     // Through the job file's form, so that a flag and its key mean the same and are checked alike.
@@ -158,8 +169,10 @@ absl::StatusOr<JobSpec> WithOverrides(const JobOptions& options, const JobSpec& 
     PD_RETURN_IF_ERROR(ApplySets(options.sets, root));
     YAML::Emitter out;
     out << root;
-    std::string source = options.file.empty() ? "command line" : options.file + " with flags";
-    return ParseJobYaml(out.c_str(), source);
+    // The file was parsed before, so that what is wrong now came from a flag.
+    const std::string source = "command line";
+    absl::StatusOr<JobSpec> result = ParseJobYaml(out.c_str(), source);
+    return result.ok() ? result : WithoutLine(result.status(), source);
   } catch (const YAML::Exception& e) {
     return InvalidArgument("--set: not valid YAML: {}", e.msg);
   }

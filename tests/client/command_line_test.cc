@@ -206,7 +206,7 @@ TEST_F(CommandLineTest, CorruptModelsAreRejectedBeforeAnythingIsSent) {
   EXPECT_TRUE(fake_.blobs.empty());
 }
 
-TEST_F(CommandLineTest, WrongInputNamesAreRejectedWithTheRightOnes) {
+TEST_F(CommandLineTest, WrongInputNamesAreRejected) {
   EXPECT_EQ(Run({"submit", "--model", folder_ + "/m.onnx", "--data", "z=" + folder_ + "/x.npy",
                  "--labels", folder_ + "/y.npy", "--loss", "cross_entropy"}),
             kExitRejected);

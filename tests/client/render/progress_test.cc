@@ -34,7 +34,7 @@ TEST(Progress, BarFillsTheWidthThatThereIs) {
 }
 
 TEST(Progress, BarShrinksThenGoesThenTrailingPartsGo) {
-  EXPECT_EQ(FormatProgressBar(RunningJob(), 68),
+  EXPECT_EQ(FormatProgressBar(RunningJob(), 67),
             "epoch 3/8 [====>   ] 1200/2000 loss 0.3456 1234 samples/s ETA 1m15s");
   EXPECT_EQ(FormatProgressBar(RunningJob(), 60),
             "epoch 3/8 1200/2000 loss 0.3456 1234 samples/s ETA 1m15s");
