@@ -43,6 +43,21 @@ absl::Status FillOutput(const Model& model, const std::string& field, LossTerm* 
   return absl::OkStatus();
 }
 
+// Before labels are guessed: a column that feeds a misspelt input would look like one.
+absl::Status CheckInputs(const JobSpec& spec, const std::vector<std::string>& inputs) {
+  if (!spec.data_folder.empty()) return absl::OkStatus();
+  std::vector<std::string> given;
+  for (const ColumnSpec& column : spec.train_columns) given.push_back(column.name);
+  for (const std::string& input : inputs) {
+    if (Contains(given, input)) continue;
+    return InvalidArgument(
+        "data.train: no file for '{}', an input of the model; given: {}; the model's inputs: {}",
+        input, given.empty() ? "none" : fmt::format("{}", fmt::join(given, ", ")),
+        fmt::join(inputs, ", "));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FillLabel(const JobSpec& spec, const std::vector<std::string>& inputs,
                        const std::string& field, LossTerm* term) {
   if (term->kind == LossTerm::Kind::kOutput) return absl::OkStatus();
@@ -163,6 +178,7 @@ absl::StatusOr<std::vector<ColumnRequirement>> Requirements(const JobSpec& spec,
 
 absl::StatusOr<JobSpec> ResolveAgainstModel(JobSpec spec, const Model& model) {
   const std::vector<std::string> inputs = InputNames(model);
+  PD_RETURN_IF_ERROR(CheckInputs(spec, inputs));
   std::vector<std::string> labels;
   for (size_t i = 0; i < spec.loss.size(); ++i) {
     LossTerm& term = spec.loss[i];

@@ -26,11 +26,24 @@ absl::Status Refuse(const absl::Status& status, std::string_view reason) {
   return WithReason(absl::Status(code, message), known.empty() ? reason : known);
 }
 
+// The same error with the path that the user wrote in place of where its content lies here.
+absl::Status AsWritten(const absl::Status& status, const std::string& here,
+                       const std::string& written) {
+  std::string message(status.message().data(), status.message().size());
+  if (here.empty() || here == written) return status;
+  for (size_t at = 0; (at = message.find(here, at)) != std::string::npos; at += written.size())
+    message.replace(at, here.size(), written);
+  std::string reason = ReasonOf(status);
+  absl::Status out(status.code(), message);
+  return reason.empty() ? out : WithReason(out, reason);
+}
+
 absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const JobFiles& files, const JobSpec& spec) {
   auto model = Model::Load(files.model_path());
   if (model.ok()) return model;
   bool unsupported = model.status().code() == absl::StatusCode::kUnimplemented;
-  return Refuse(Annotate(model.status(), fmt::format("model '{}'", spec.model.path)),
+  absl::Status status = AsWritten(model.status(), files.model_path(), spec.model.path);
+  return Refuse(Annotate(status, fmt::format("model '{}'", spec.model.path)),
                 unsupported ? "UNSUPPORTED_MODEL" : "INVALID_MODEL");
 }
 
@@ -40,7 +53,14 @@ absl::StatusOr<int64_t> CountRows(const JobFiles& files, const std::vector<Colum
   auto opened = files.Columns(columns);
   if (!opened.ok()) return Refuse(Annotate(opened.status(), split), "INVALID_DATA");
   auto dataset = Dataset::Open(*opened, requirements);
-  if (!dataset.ok()) return Refuse(Annotate(dataset.status(), split), "INVALID_DATA");
+  if (!dataset.ok()) {
+    absl::Status status = dataset.status();
+    for (size_t i = 0; i < columns.size(); ++i) {
+      status = AsWritten(status, (*opened)[i].path, columns[i].path);
+      status = AsWritten(status, (*opened)[i].vocabulary_path, columns[i].vocabulary_path);
+    }
+    return Refuse(Annotate(status, split), "INVALID_DATA");
+  }
   return (*dataset)->rows();
 }
 

@@ -13,6 +13,10 @@
 
 namespace pipedream {
 
+// Writes an NPY file; `type` as "<f4", `shape` as "(3, 2)".
+void WriteNpy(const std::string& path, const char* type, const std::string& shape, const void* data,
+              size_t bytes);
+
 struct SmallJobOptions {
   bool batch_norm = true;
   bool dropout = true;

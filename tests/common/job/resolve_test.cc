@@ -104,6 +104,9 @@ TEST(ResolveTest, RefusesWhatIsAmbiguousOrUnknown) {
   EXPECT_THAT(resolve(Job({"x"}), Classifier()), refused("loss.label: 0 columns"));
   EXPECT_THAT(resolve(Job({"x", "y", "z"}), Classifier()), refused("(y, z)"));
   EXPECT_THAT(resolve(Job({"y"}), Classifier()), refused("data.train: no file for 'x'"));
+  // Not "two columns could be the labels".
+  EXPECT_THAT(resolve(Job({"image", "y"}), Classifier()),
+              refused("data.train: no file for 'x', an input of the model; given: image, y"));
   JobSpec job = Job({"x", "y", "z"});
   job.loss[0].label = "y";
   EXPECT_THAT(resolve(job, Classifier()), refused("data.train.z: is neither"));
