@@ -136,6 +136,7 @@ absl::StatusOr<StageReported> FromProto(const std::string& worker_id, const v1::
   for (int i = 0; i < std::min(m.evaluations_size(), kMaxReported); ++i)
     report.progress.evaluations.push_back(FromProto(m.evaluations(i)));
   if (m.has_failure()) report.failure = FromProto(m.failure());
+  report.sequence = m.sequence();
   for (const auto& line : m.log()) report.log.push_back(FromProto(line));
   return report;
 }

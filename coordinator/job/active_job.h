@@ -27,10 +27,11 @@ struct JobMachine::ActiveJob {
   bool links_missing = false;
   ClusterTopology topology;
   // From planning on.
-  std::vector<JobMember> members;             // stage-major
-  std::set<std::string> waiting;              // workers whose answer the state waits for
-  std::set<std::string> done;                 // whose stage ran to its end
-  std::unique_ptr<ProgressTracker> progress;  // once running
+  std::vector<JobMember> members;                // stage-major
+  std::set<std::string> waiting;                 // workers whose answer the state waits for
+  std::set<std::string> done;                    // whose stage ran to its end
+  std::unique_ptr<ProgressTracker> progress;     // once running
+  std::map<std::string, int64_t> last_sequence;  // of reports, by worker
 
   struct Suspect {
     JobFailure failure;

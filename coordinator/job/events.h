@@ -92,6 +92,7 @@ struct StageReported {
   ProgressReport progress{};
   std::optional<JobFailure> failure{};  // with kFailed
   std::vector<JobEvent> log{};
+  int64_t sequence = 0;  // of losses, evaluations and log, which may come twice; 0: not numbered
 };
 struct WeightsCollected {
   StageRef ref;

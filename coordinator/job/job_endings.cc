@@ -15,6 +15,7 @@ namespace {
 bool IsSecondary(const JobFailure& failure) {
   return failure.reason == "PEER_LOST" || failure.reason == "PEER_ABORTED" ||
          failure.code == absl::StatusCode::kUnavailable ||
+         failure.code == absl::StatusCode::kDeadlineExceeded ||  // whoever did not answer
          failure.code == absl::StatusCode::kAborted ||
          failure.code == absl::StatusCode::kCancelled ||
          failure.message.find("aborted by the peer") != std::string::npos;

@@ -226,14 +226,22 @@ void JobMachine::On(const StageReported& event) {
   ActiveJob* job = Current(event.ref);
   const JobMember* member = job == nullptr ? nullptr : job->FindMember(event.worker_id);
   if (member == nullptr) return;
-  for (size_t i = 0; i < std::min(event.log.size(), kMaxLogLines); ++i)
-    AddEvent(*job, event.log[i].level, event.worker_id,
-             event.log[i].message.substr(0, kMaxLogBytes));
+  int64_t& last_sequence = job->last_sequence[event.worker_id];
+  const bool repeated = event.sequence != 0 && event.sequence == last_sequence;
+  last_sequence = event.sequence;
+  if (!repeated)
+    for (size_t i = 0; i < std::min(event.log.size(), kMaxLogLines); ++i)
+      AddEvent(*job, event.log[i].level, event.worker_id,
+               event.log[i].message.substr(0, kMaxLogBytes));
   // A stage may run, and report, before the last StartStage has been answered.
   if (job->progress == nullptr)
     job->progress =
         std::make_unique<ProgressTracker>(*job->spec, job->job.run, job->job.plan->step_s);
   ProgressReport progress = event.progress;
+  if (repeated) {  // the answer to the last heartbeat was lost
+    progress.losses.clear();
+    progress.evaluations.clear();
+  }
   progress.status.stage = member->stage;
   progress.status.replica = member->replica;
   progress.status.worker_id = event.worker_id;
