@@ -73,6 +73,7 @@ absl::Status WithRetries(const TransferOptions& options,
   for (int attempt = 1;; ++attempt) {
     absl::Status status = once();
     if (!absl::IsUnavailable(status) || attempt >= options.attempts) return status;
+    if (options.cancelled && options.cancelled()) return status;
     std::this_thread::sleep_for(backoff);
     backoff *= 2;
   }
@@ -140,6 +141,10 @@ absl::Status ReceiveRest(v1::CoordinatorService::StubInterface& stub, const std:
   v1::BlobChunk chunk;
   absl::Status local;
   while (local.ok() && reader->Read(&chunk)) {
+    if (options.cancelled && options.cancelled()) {
+      local = absl::CancelledError("the transfer is not wanted any more");
+      break;
+    }
     if (part->bytes + static_cast<int64_t>(chunk.data().size()) > options.max_bytes) {
       local = ResourceExhausted("blob {} is larger than the limit of {} bytes", sha256,
                                 options.max_bytes);

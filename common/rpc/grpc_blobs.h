@@ -33,6 +33,8 @@ struct TransferOptions {
   int attempts = 4;
   Duration backoff = std::chrono::milliseconds(200);  // before the second attempt; doubles
   int64_t max_bytes = int64_t{256} << 30;             // of a download
+  // Asked at every chunk of a download, and before it is tried again; true ends it with kCancelled.
+  std::function<bool()> cancelled;
 };
 
 // Which of the blobs the coordinator lacks, without repeats, in order.

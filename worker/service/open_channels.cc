@@ -16,6 +16,7 @@ namespace {
 
 constexpr Duration kOpenTimeout = std::chrono::seconds(30);
 constexpr Duration kProbeTimeout = std::chrono::seconds(5);
+constexpr Duration kPollPeriod = std::chrono::milliseconds(20);
 constexpr size_t kRingSlots = 4;
 constexpr size_t kRingMessageBytes = size_t{1} << 20;
 constexpr size_t kProbeMessageBytes = size_t{1} << 20;
@@ -25,47 +26,65 @@ std::string PlaceName(int stage, int replica) { return fmt::format("s{}r{}", sta
 // Handshakes wait for each other across workers, so each runs on a thread of its own.
 class ParallelOpen {
  public:
-  explicit ParallelOpen(Connector* connector) : connector_(connector) {}
+  ParallelOpen(Connector* connector, AbortCause aborted)
+      : connector_(connector), aborted_(std::move(aborted)) {}
   ~ParallelOpen() { Join().IgnoreError(); }
 
   void Add(std::function<absl::Status()> open) {
+    {
+      MutexLock lock(mutex_);
+      ++running_;
+    }
     threads_.emplace_back([this, open = std::move(open)] {
-      absl::Status status = open();
-      if (status.ok()) return;
-      bool first = false;
-      {
-        MutexLock lock(mutex_);
-        first = status_.ok();
-        if (first) status_ = status;
-      }
-      if (first) connector_->AbortHandshakes(status);
+      absl::Status status = first_error();
+      if (status.ok()) status = open();
+      MutexLock lock(mutex_);
+      if (status_.ok()) status_ = status;
+      --running_;
+      changed_.NotifyAll();
     });
   }
 
   absl::Status Join() {
+    while (true) {
+      absl::Status cause = aborted_();
+      MutexLock lock(mutex_);
+      if (running_ == 0) break;
+      if (status_.ok()) status_ = cause;
+      // Time and again: a handshake that begins after the connector was told does not know.
+      if (!status_.ok()) connector_->AbortHandshakes(status_);
+      changed_.WaitFor(mutex_, kPollPeriod);
+    }
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
+    return first_error();
+  }
+
+ private:
+  absl::Status first_error() {
     MutexLock lock(mutex_);
     return status_;
   }
 
- private:
   Connector* const connector_;
+  const AbortCause aborted_;
   std::vector<std::thread> threads_;
   Mutex mutex_;
+  CondVar changed_;
+  int running_ PD_GUARDED_BY(mutex_) = 0;
   absl::Status status_ PD_GUARDED_BY(mutex_);
 };
 
 class StageOpener {
  public:
   StageOpener(const v1::PrepareStageRequest& request, const StageState& stage, Connector* connector,
-              TransportKind kind)
+              const AbortCause& aborted, TransportKind kind)
       : request_(request),
         stage_(stage),
         program_(stage.program),
         connector_(connector),
         kind_(kind),
-        open_(connector),
+        open_(connector, aborted),
         self_(PlaceName(program_.stage.value(), program_.replica.value())),
         base_(fmt::format("{}/{}/", request.job().job_id(), request.job().attempt())) {}
 
@@ -179,13 +198,14 @@ class StageOpener {
 }  // namespace
 
 absl::Status OpenStageChannels(const v1::PrepareStageRequest& request, const StageState& stage,
-                               Connector* connector, StageChannels* channels) {
+                               Connector* connector, const AbortCause& aborted,
+                               StageChannels* channels) {
   PD_ASSIGN_OR_RETURN(TransportKind kind, ParseTransport(stage.spec.transport));
-  return StageOpener(request, stage, connector, kind).Open(channels);
+  return StageOpener(request, stage, connector, aborted, kind).Open(channels);
 }
 
 absl::StatusOr<LinkMeasurement> ProbeLink(const v1::ProbeLinkRequest& request,
-                                          Connector* connector) {
+                                          const AbortCause& aborted, Connector* connector) {
   PD_ASSIGN_OR_RETURN(TransportKind kind, ParseTransport(request.transport()));
   const DataAddress peer = FromProto(request.peer());
   auto options = [&](const char* direction) {
@@ -197,7 +217,7 @@ absl::StatusOr<LinkMeasurement> ProbeLink(const v1::ProbeLinkRequest& request,
   const char* inward = request.measure() ? "/back" : "/out";
   std::unique_ptr<SendChannel> send;
   std::unique_ptr<ReceiveChannel> receive;
-  ParallelOpen open(connector);
+  ParallelOpen open(connector, aborted);
   open.Add([&]() -> absl::Status {
     PD_ASSIGN_OR_RETURN(send, connector->Connect(peer, kind, options(outward)));
     return absl::OkStatus();

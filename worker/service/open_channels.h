@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <string>
 
 #include "pipedream/v1/worker.pb.h"
@@ -13,13 +14,18 @@
 
 namespace pipedream {
 
-// Blocks until every neighbour has done the same for its end; the first error ends the others.
+// Not OK: what is being opened is not wanted any more. Asked many times a second; does not block.
+using AbortCause = std::function<absl::Status()>;
+
+// Blocks until every neighbour has done the same for its end; the first error or abort ends it, and
+// `channels` is then of no use.
 absl::Status OpenStageChannels(const v1::PrepareStageRequest& request, const StageState& stage,
-                               Connector* connector, StageChannels* channels);
+                               Connector* connector, const AbortCause& aborted,
+                               StageChannels* channels);
 
 // Both ends of ProbeLink. Zero on the answering side.
 absl::StatusOr<LinkMeasurement> ProbeLink(const v1::ProbeLinkRequest& request,
-                                          Connector* connector);
+                                          const AbortCause& aborted, Connector* connector);
 
 // "auto", "local", "shm", "tcp"; kInvalidArgument lists them.
 absl::StatusOr<TransportKind> ParseTransport(const std::string& text);

@@ -9,30 +9,53 @@
 #include "common/codec/schedule_codec.h"
 #include "common/graph/safetensors.h"
 #include "common/schedule/validate.h"
-#include "worker/service/address_codec.h"
 #include "worker/service/open_channels.h"
 
 namespace pipedream {
 
-StageSession::StageSession(const SessionResources& resources, std::string job_id, int64_t attempt)
-    : resources_(resources), job_id_(std::move(job_id)), attempt_(attempt) {
+StageSession::StageSession(const SessionResources& resources,
+                           const v1::PrepareStageRequest& request)
+    : resources_(resources), request_(request) {
   MutexLock lock(mutex_);
-  report_.set_job_id(job_id_);
-  report_.set_attempt(attempt_);
+  report_.set_job_id(job_id());
+  report_.set_attempt(attempt());
 }
 
 StageSession::~StageSession() {
   Abort(absl::CancelledError("the worker dropped the stage"));
-  if (thread_.joinable()) thread_.join();
+  while (!WaitStopped(std::chrono::seconds(1))) {
+  }
+  Release();
 }
 
-absl::Status StageSession::Prepare(const v1::PrepareStageRequest& request) {
-  request_ = request;
+absl::Status StageSession::abort_cause() const {
+  MutexLock lock(mutex_);
+  return abort_cause_;
+}
+
+absl::Status StageSession::Prepare() {
+  {
+    MutexLock lock(mutex_);
+    if (!abort_cause_.ok()) return abort_cause_;
+    activity_ = Activity::kPreparing;
+  }
+  absl::StatusOr<std::unique_ptr<StageState>> built = Build();
+  MutexLock lock(mutex_);
+  activity_ = Activity::kNone;
+  stopped_.NotifyAll();
+  if (built.ok()) stage_ = *std::move(built);  // also if aborted: whoever aborted releases it
+  if (!abort_cause_.ok()) return abort_cause_;
+  if (stage_ == nullptr) return built.status();
+  report_.set_state(v1::StageReport::STATE_PREPARED);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<StageState>> StageSession::Build() {
   StageInputs inputs;
-  PD_ASSIGN_OR_RETURN(inputs.spec, FromProto(request.job().spec()));
-  PD_ASSIGN_OR_RETURN(inputs.run, FromProto(request.job().run()));
-  PD_ASSIGN_OR_RETURN(Plan plan, FromProto(request.plan()));
-  PD_ASSIGN_OR_RETURN(inputs.program, FromProto(request.program()));
+  PD_ASSIGN_OR_RETURN(inputs.spec, FromProto(request_.job().spec()));
+  PD_ASSIGN_OR_RETURN(inputs.run, FromProto(request_.job().run()));
+  PD_ASSIGN_OR_RETURN(Plan plan, FromProto(request_.plan()));
+  PD_ASSIGN_OR_RETURN(inputs.program, FromProto(request_.program()));
   PD_RETURN_IF_ERROR(Validate(inputs.run));
   inputs.stage_of = plan.stage_of();
   const int stages = static_cast<int>(plan.stages.size());
@@ -44,54 +67,44 @@ absl::Status StageSession::Prepare(const v1::PrepareStageRequest& request) {
     return InvalidArgument("the program's shape does not follow from the job and its plan");
   PD_RETURN_IF_ERROR(ValidateProgram(inputs.program));
 
-  PD_ASSIGN_OR_RETURN(inputs.model, resources_.files->OpenModel(inputs.spec));
+  auto cancelled = [this] { return !abort_cause().ok(); };
+  PD_ASSIGN_OR_RETURN(inputs.model, resources_.files->OpenModel(inputs.spec, cancelled));
   PD_ASSIGN_OR_RETURN(std::vector<std::string> columns,
                       ColumnsOfStage(*inputs.model, inputs.spec, inputs.stage_of, stages, stage));
   PD_ASSIGN_OR_RETURN(inputs.train,
                       resources_.files->OpenDataset(inputs.spec, *inputs.model,
-                                                    inputs.spec.train_columns, columns));
+                                                    inputs.spec.train_columns, columns, cancelled));
   if (inputs.run.evaluation_samples > 0) {
-    PD_ASSIGN_OR_RETURN(inputs.evaluation,
-                        resources_.files->OpenDataset(inputs.spec, *inputs.model,
-                                                      inputs.spec.evaluation_columns, columns));
+    PD_ASSIGN_OR_RETURN(inputs.evaluation, resources_.files->OpenDataset(
+                                               inputs.spec, *inputs.model,
+                                               inputs.spec.evaluation_columns, columns, cancelled));
   }
-  PD_ASSIGN_OR_RETURN(stage_, BuildStage(inputs, *resources_.backend, resources_.device));
-  MutexLock lock(mutex_);
-  report_.set_state(v1::StageReport::STATE_PREPARED);
-  return absl::OkStatus();
-}
-
-const v1::StageMember* StageSession::Member(int stage, int replica) const {
-  for (const v1::StageMember& member : request_.members())
-    if (member.stage() == stage && member.replica() == replica) return &member;
-  return nullptr;
+  PD_RETURN_IF_ERROR(abort_cause());
+  return BuildStage(inputs, *resources_.backend, resources_.device);
 }
 
 absl::Status StageSession::Start() {
+  StageState* stage;
   {
     MutexLock lock(mutex_);
-    if (report_.state() != v1::StageReport::STATE_PREPARED || opening_)
-      return FailedPrecondition("the stage of job {} is not in the prepared state", job_id_);
-    opening_ = true;
+    if (!abort_cause_.ok()) return abort_cause_;
+    if (report_.state() != v1::StageReport::STATE_PREPARED || activity_ != Activity::kNone)
+      return FailedPrecondition("the stage of job {} is not in the prepared state", job_id());
+    activity_ = Activity::kOpening;
+    stage = stage_.get();
   }
-  absl::Status opened = OpenStageChannels(request_, *stage_, resources_.connector, &channels_);
-  {
-    MutexLock lock(mutex_);
-    opening_ = false;
-    if (!abort_cause_.ok()) opened = abort_cause_;
-    stopped_.NotifyAll();
-  }
+  absl::Status opened = OpenStageChannels(
+      request_, *stage, resources_.connector, [this] { return abort_cause(); }, &channels_);
   if (!opened.ok()) {
-    Fail(opened, "opening channels");
+    channels_ = StageChannels();  // neighbours that got theirs see that this end is gone
+    End(opened, "opening channels");
     return opened;
   }
-  executor_ = std::make_unique<StageExecutor>(stage_.get(), &channels_, &monitor_, SystemClock());
-  {
-    MutexLock lock(mutex_);
-    report_.set_state(v1::StageReport::STATE_RUNNING);
-    running_ = true;
-    if (!abort_cause_.ok()) executor_->Abort(abort_cause_);
-  }
+  executor_ = std::make_unique<StageExecutor>(stage, &channels_, &monitor_, SystemClock());
+  MutexLock lock(mutex_);
+  report_.set_state(v1::StageReport::STATE_RUNNING);
+  activity_ = Activity::kRunning;
+  if (!abort_cause_.ok()) executor_->Abort(abort_cause_);
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
 }
@@ -99,49 +112,49 @@ absl::Status StageSession::Start() {
 void StageSession::Run() {
   resources_.backend->SetThreads(resources_.threads);
   absl::Status status = executor_->Run();
-  if (status.ok()) {
-    MutexLock lock(mutex_);
-    report_.set_state(v1::StageReport::STATE_DONE);
-  } else {
-    channels_.Abort(status);
-    Fail(status, Format(monitor_.current()));
-  }
-  MutexLock lock(mutex_);
-  running_ = false;
-  stopped_.NotifyAll();
+  if (!status.ok()) channels_.Abort(status);
+  End(status, Format(monitor_.current()));
 }
 
-void StageSession::Fail(const absl::Status& status, const std::string& operation) {
-  const std::string message(status.message().data(), status.message().size());
-  LogWarning("job {} attempt {}: stage {} failed: {}", job_id_, attempt_,
-             request_.program().stage(), status.ToString());
-  std::string reason = ReasonOf(status);
-  // The cause is elsewhere; whoever holds it reports it.
-  if (absl::IsUnavailable(status) || message.find("aborted by the peer") != std::string::npos)
-    reason = "PEER_LOST";
+void StageSession::End(const absl::Status& status, const std::string& operation) {
+  v1::Failure failure;
+  if (!status.ok()) {
+    const std::string message(status.message().data(), status.message().size());
+    LogWarning("job {} attempt {}: stage {} failed: {}", job_id(), attempt(),
+               request_.program().stage(), status.ToString());
+    std::string reason = ReasonOf(status);
+    // The cause is elsewhere; whoever holds it reports it.
+    if (absl::IsUnavailable(status) || message.find("aborted by the peer") != std::string::npos)
+      reason = "PEER_LOST";
+    failure.set_reason(reason.empty() ? "STAGE_FAILED" : reason);
+    failure.set_message(message);
+    failure.set_code(static_cast<int>(status.code()));
+    failure.set_worker_id(resources_.worker_id);
+    failure.set_stage(request_.program().stage());
+    failure.set_replica(request_.program().replica());
+    failure.set_operation(operation);
+  }
+  // All at once: who sees the stage done may fetch its weights.
   MutexLock lock(mutex_);
-  report_.set_state(v1::StageReport::STATE_FAILED);
-  v1::Failure& failure = *report_.mutable_failure();
-  failure.set_reason(reason.empty() ? "STAGE_FAILED" : reason);
-  failure.set_message(message);
-  failure.set_code(static_cast<int>(status.code()));
-  failure.set_worker_id(resources_.worker_id);
-  failure.set_stage(request_.program().stage());
-  failure.set_replica(request_.program().replica());
-  failure.set_operation(operation);
+  report_.set_state(status.ok() ? v1::StageReport::STATE_DONE : v1::StageReport::STATE_FAILED);
+  if (!status.ok()) *report_.mutable_failure() = std::move(failure);
+  activity_ = Activity::kNone;
+  stopped_.NotifyAll();
 }
 
 void StageSession::Abort(const absl::Status& cause) {
   MutexLock lock(mutex_);
-  if (abort_cause_.ok()) abort_cause_ = cause;
-  if (opening_) resources_.connector->AbortHandshakes(cause);
-  if (running_) executor_->Abort(cause);
+  if (!abort_cause_.ok()) return;
+  abort_cause_ = cause;
+  aborted_at_ = SystemClock()->Now();
+  // Preparing and opening look at the cause by themselves.
+  if (activity_ == Activity::kRunning) executor_->Abort(cause);
 }
 
 bool StageSession::WaitStopped(Duration timeout) {
   const Duration deadline = SystemClock()->Now() + timeout;
   MutexLock lock(mutex_);
-  while (running_ || opening_) {
+  while (activity_ != Activity::kNone) {
     const Duration left = deadline - SystemClock()->Now();
     if (left <= Duration::zero()) return false;
     stopped_.WaitFor(mutex_, left);
@@ -149,17 +162,38 @@ bool StageSession::WaitStopped(Duration timeout) {
   return true;
 }
 
-bool StageSession::done() const {
+bool StageSession::IsStuck(Duration limit) const {
   MutexLock lock(mutex_);
-  return report_.state() == v1::StageReport::STATE_DONE && !running_;
+  return !abort_cause_.ok() && SystemClock()->Now() - aborted_at_ > limit &&
+         (activity_ == Activity::kOpening || activity_ == Activity::kRunning);
 }
 
-int64_t StageSession::memory_bytes() const { return stage_ == nullptr ? 0 : stage_->memory_bytes; }
+void StageSession::Release() {
+  MutexLock release(release_mutex_);
+  std::thread thread;
+  std::shared_ptr<StageState> stage;
+  {
+    MutexLock lock(mutex_);
+    PIPEDREAM_CHECK(activity_ == Activity::kNone && !abort_cause_.ok());
+    thread = std::exchange(thread_, std::thread());
+    stage = std::exchange(stage_, nullptr);
+  }
+  if (thread.joinable()) thread.join();
+  executor_.reset();
+  channels_ = StageChannels();
+}
 
-v1::StageReport StageSession::Report() {
+bool StageSession::done() const {
   MutexLock lock(mutex_);
-  // The state is read before the points: a report that says DONE holds all of them.
-  const v1::StageReport::State state = report_.state();
+  return report_.state() == v1::StageReport::STATE_DONE;
+}
+
+int64_t StageSession::memory_bytes() const {
+  MutexLock lock(mutex_);
+  return stage_ == nullptr ? 0 : stage_->memory_bytes;
+}
+
+void StageSession::TakePoints() {
   for (const LossSum& sum : monitor_.TakeLosses()) {
     v1::LossPoint& point = *report_.add_losses();
     point.set_first_minibatch(sum.first_minibatch);
@@ -174,6 +208,19 @@ v1::StageReport StageSession::Report() {
     result.set_correct(sum.correct);
     result.set_positions(sum.positions);
     result.set_samples(sum.samples);
+  }
+}
+
+bool StageSession::Report(v1::StageReport* report) {
+  MutexLock lock(mutex_);
+  v1::StageReport::State state = report_.state();
+  if (state == v1::StageReport::STATE_UNSPECIFIED) return false;
+  if (report_.losses_size() + report_.evaluations_size() == 0) {
+    TakePoints();
+    report_.set_sequence(report_.sequence() + 1);
+  } else if (state == v1::StageReport::STATE_DONE) {
+    // The lost report is repeated as it was; newer points follow, and only then it is done.
+    state = v1::StageReport::STATE_RUNNING;
   }
   const StageCounters counters = monitor_.counters();
   v1::StageProgress& progress = *report_.mutable_progress();
@@ -192,26 +239,28 @@ v1::StageReport StageSession::Report() {
   progress.set_load_s(counters.load_s);
   progress.set_sent_bytes(counters.sent_bytes);
   progress.set_versions_held(counters.versions_held);
-  progress.set_memory_bytes(memory_bytes());
-  progress.set_operation(running_ ? Format(monitor_.current()) : "");
-  sent_losses_ = report_.losses_size();
-  sent_evaluations_ = report_.evaluations_size();
-  sent_log_ = report_.log_size();
-  v1::StageReport out = report_;
-  out.set_state(state);
-  return out;
+  progress.set_memory_bytes(stage_ == nullptr ? 0 : stage_->memory_bytes);
+  progress.set_operation(activity_ == Activity::kRunning ? Format(monitor_.current()) : "");
+  *report = report_;
+  report->set_state(state);
+  return true;
 }
 
 void StageSession::Acknowledge() {
   MutexLock lock(mutex_);
-  report_.mutable_losses()->DeleteSubrange(0, std::exchange(sent_losses_, 0));
-  report_.mutable_evaluations()->DeleteSubrange(0, std::exchange(sent_evaluations_, 0));
-  report_.mutable_log()->DeleteSubrange(0, std::exchange(sent_log_, 0));
+  report_.clear_losses();
+  report_.clear_evaluations();
 }
 
 absl::StatusOr<std::string> StageSession::Weights() {
-  if (!done()) return FailedPrecondition("the stage of job {} has not finished", job_id_);
-  PD_ASSIGN_OR_RETURN(auto tensors, stage_->Export(*resources_.backend));
+  std::shared_ptr<StageState> stage;
+  {
+    MutexLock lock(mutex_);
+    if (report_.state() != v1::StageReport::STATE_DONE || stage_ == nullptr)
+      return FailedPrecondition("the stage of job {} has not finished", job_id());
+    stage = stage_;
+  }
+  PD_ASSIGN_OR_RETURN(auto tensors, stage->Export(*resources_.backend));
   return SerializeSafetensors(tensors);
 }
 

@@ -21,11 +21,50 @@
 namespace pipedream {
 namespace {
 
-constexpr Duration kAbortLimit = std::chrono::seconds(20);
+constexpr Duration kStopLimit = std::chrono::seconds(20);            // then a stage is stuck
+constexpr Duration kAbortPatience = std::chrono::seconds(4);         // of one AbortStage call
+constexpr Duration kLeasePatience = std::chrono::milliseconds(200);  // heartbeats must go on
+constexpr Duration kShutdownPatience = std::chrono::seconds(3);
+constexpr Duration kDevicePatience = std::chrono::seconds(30);
+constexpr Duration kPollPeriod = std::chrono::milliseconds(50);
 constexpr Duration kHeartbeatTimeout = std::chrono::seconds(2);
 constexpr Duration kRegisterTimeout = std::chrono::seconds(5);
 
 }  // namespace
+
+// Profiling and preparing have the device to themselves.
+class Worker::DeviceUse {
+ public:
+  explicit DeviceUse(Worker* worker) : worker_(*worker) {}
+  ~DeviceUse() {
+    if (!held_) return;
+    MutexLock lock(worker_.mutex_);
+    worker_.busy_ = false;
+    worker_.available_.NotifyAll();
+  }
+  // The coordinator gives a worker one job at a time: whoever still has the device was cancelled
+  // and will soon be through.
+  absl::Status Acquire(const Cancelled& cancelled) {
+    const Duration deadline = SystemClock()->Now() + kDevicePatience;
+    while (!held_) {
+      if (cancelled()) return absl::CancelledError("the caller has gone");
+      MutexLock lock(worker_.mutex_);
+      if (worker_.stopping_) return Unavailable("worker {} is shutting down", worker_.id_);
+      if (worker_.busy_) {
+        if (SystemClock()->Now() > deadline)
+          return FailedPrecondition("worker {} is busy with another job", worker_.id_);
+        worker_.available_.WaitFor(worker_.mutex_, kPollPeriod);
+      } else {
+        worker_.busy_ = held_ = true;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Worker& worker_;
+  bool held_ = false;
+};
 
 Worker::Worker(const WorkerOptions& options) : options_(options) {
   MutexLock lock(mutex_);
@@ -40,6 +79,12 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
 
 absl::Status Worker::Init() {
   PD_ASSIGN_OR_RETURN(HostPort listen, ParseAddress(options_.listen));
+  advertised_host_ = options_.advertise.empty() ? listen.host : options_.advertise;
+  if (advertised_host_ == "0.0.0.0" || advertised_host_ == "::")
+    return InvalidArgument(
+        "nobody can call this worker at {}; pass --advertise with the host name or address under "
+        "which the coordinator and the other workers reach it",
+        advertised_host_);
   PD_RETURN_IF_ERROR(MakeDirectories(options_.work_dir));
   device_ = MakeCpuDevice(options_.threads, options_.memory_bytes);
   backend_ = MakeOneDnnBackend();
@@ -54,7 +99,7 @@ absl::Status Worker::Init() {
   channel.insecure = options_.insecure;
   PD_ASSIGN_OR_RETURN(auto opened, OpenChannel(channel));
   coordinator_ = v1::CoordinatorService::NewStub(std::move(opened));
-  files_ = std::make_unique<JobFiles>(options_.work_dir, coordinator_.get());
+  files_ = std::make_unique<JobFileCache>(options_.work_dir, coordinator_.get());
 
   service_ = MakeWorkerService(this);
   RpcServerOptions server;
@@ -77,32 +122,59 @@ void Worker::Shutdown() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
+    if (call_ != nullptr) call_->TryCancel();
     wake_.NotifyAll();
+    available_.NotifyAll();
   }
   if (lease_.joinable()) lease_.join();
-  DropSession("the worker shuts down");
+  if (!DropHeld("the worker shuts down", kShutdownPatience)) {
+    LogError("the stage does not stop; leaving without it");
+    _exit(kStuckExitCode);
+  }
   if (server_ != nullptr) server_->Shutdown(std::chrono::milliseconds(200));
 }
 
+bool Worker::stopping() const {
+  MutexLock lock(mutex_);
+  return stopping_;
+}
+
+std::shared_ptr<StageSession> Worker::held() const {
+  MutexLock lock(mutex_);
+  return session_;
+}
+
 void Worker::RunLease() {
-  while (true) {
-    {
-      MutexLock lock(mutex_);
-      if (stopping_) return;
-    }
-    if (registered_)
-      Heartbeat();
-    else
-      registered_ = Register();
+  while (!stopping()) {
+    if (registered_) Heartbeat();
+    // The coordinator takes whoever registers for idle.
+    else if (DropHeld("the worker's lease ran out", kLeasePatience))
+      Register();
     server_->SetReady(registered_);
     if (ToSeconds(SystemClock()->Now() - last_contact_) > options_.orphan_timeout_s)
-      DropSession("the coordinator does not answer");
+      DropHeld("the coordinator does not answer", kLeasePatience);
     MutexLock lock(mutex_);
     if (!stopping_) wake_.WaitFor(mutex_, heartbeat_period_);
   }
 }
 
-bool Worker::Register() {
+absl::Status Worker::Call(Duration timeout,
+                          const std::function<grpc::Status(grpc::ClientContext*)>& call,
+                          const RpcPeer& peer) {
+  grpc::ClientContext context;
+  SetTimeout(&context, timeout);
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) return absl::CancelledError("the worker shuts down");
+    call_ = &context;
+  }
+  const grpc::Status status = call(&context);
+  MutexLock lock(mutex_);
+  call_ = nullptr;
+  return FromGrpcStatus(status, peer);
+}
+
+void Worker::Register() {
   v1::RegisterWorkerRequest request;
   v1::Worker& worker = *request.mutable_worker();
   {
@@ -112,45 +184,55 @@ bool Worker::Register() {
   worker.set_device_kind(device_->kind());
   worker.set_memory_bytes(device_->limit_bytes());
   worker.set_version(std::string(kVersion));
-  worker.set_control_address(server_->address());
+  worker.set_control_address(FormatAddress({advertised_host_, server_->port()}));
   *worker.mutable_data_address() = ToProto(connector_->address());
+  worker.mutable_data_address()->set_host(advertised_host_);
   v1::RegisterWorkerResponse response;
-  grpc::ClientContext context;
-  SetTimeout(&context, kRegisterTimeout);
-  absl::Status status = FromGrpcStatus(coordinator_->RegisterWorker(&context, request, &response),
-                                       {"the coordinator", options_.coordinator, "Is it running?"});
+  absl::Status status = Call(kRegisterTimeout,
+                             [&](grpc::ClientContext* context) {
+                               return coordinator_->RegisterWorker(context, request, &response);
+                             },
+                             {"the coordinator", options_.coordinator, "Is it running?"});
   if (!status.ok()) {
-    LogDebug("not registered: {}", status.ToString());
-    return false;
+    // It is not there yet, or again; anything else will not get better by waiting.
+    if (absl::IsUnavailable(status) || stopping())
+      LogDebug("not registered: {}", status.ToString());
+    else
+      LogWarning("not registered: {}", status.ToString());
+    return;
   }
   LogInfo("registered with {} as {} ({})", options_.coordinator, response.worker_id(),
           device_->kind());
+  registered_ = true;
   incarnation_ = response.incarnation();
   if (response.heartbeat_s() > 0) heartbeat_period_ = FromSeconds(response.heartbeat_s());
   last_contact_ = SystemClock()->Now();
   MutexLock lock(mutex_);
   id_ = response.worker_id();
-  return true;
 }
 
 void Worker::Heartbeat() {
   v1::HeartbeatRequest request;
-  std::shared_ptr<StageSession> session;
+  const std::shared_ptr<StageSession> session = held();
   {
     MutexLock lock(mutex_);
     request.set_worker_id(id_);
-    session = session_;
   }
   request.set_incarnation(incarnation_);
-  if (session != nullptr) *request.mutable_stage() = session->Report();
+  v1::StageReport report;
+  const bool reports = session != nullptr && session->Report(&report);
+  if (reports) *request.mutable_stage() = std::move(report);
   v1::HeartbeatResponse response;
-  grpc::ClientContext context;
-  SetTimeout(&context, kHeartbeatTimeout);
-  absl::Status status = FromGrpcStatus(coordinator_->Heartbeat(&context, request, &response));
+  absl::Status status = Call(kHeartbeatTimeout,
+                             [&](grpc::ClientContext* context) {
+                               return coordinator_->Heartbeat(context, request, &response);
+                             },
+                             {"the coordinator", options_.coordinator, "Is it running?"});
   if (absl::IsNotFound(status)) {
     LogWarning("the lease is gone; registering anew");
-    DropSession("the worker's lease ran out");
     registered_ = false;
+    last_contact_ = SystemClock()->Now();
+    DropHeld("the worker's lease ran out", kLeasePatience);
     return;
   }
   if (!status.ok()) {
@@ -158,82 +240,79 @@ void Worker::Heartbeat() {
     return;
   }
   last_contact_ = SystemClock()->Now();
-  if (session == nullptr) return;
+  if (!reports) return;
   session->Acknowledge();
-  if (!response.drop_stage()) return;
-  bool current;
-  {
-    MutexLock lock(mutex_);
-    current = session_ == session;
-  }
-  session.reset();
-  if (current) DropSession("the attempt is over");
+  if (response.drop_stage()) Drop(session, "the attempt is over", kLeasePatience).IgnoreError();
 }
 
-void Worker::DropSession(const std::string& cause) {
-  std::shared_ptr<StageSession> session;
-  {
-    MutexLock lock(mutex_);
-    session = std::move(session_);
-    session_ = nullptr;
-  }
-  if (session == nullptr) return;
+absl::Status Worker::Drop(const std::shared_ptr<StageSession>& session, const std::string& cause,
+                          Duration patience) {
   session->Abort(absl::CancelledError(cause));
-  if (session->WaitStopped(kAbortLimit)) return;
-  LogError("the stage of job {} did not stop; leaving, so that a new process can take over",
-           session->job_id());
-  _exit(kStuckExitCode);
+  if (!session->WaitStopped(patience)) {
+    if (session->IsStuck(kStopLimit)) {
+      LogError("the stage of job {} did not stop; leaving, so that a new process can take over",
+               session->job_id());
+      _exit(kStuckExitCode);
+    }
+    return Unavailable("the stage of job {} has not stopped yet", session->job_id());
+  }
+  session->Release();
+  MutexLock lock(mutex_);
+  if (session_ == session) session_ = nullptr;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Profile> Worker::ProfileJob(const v1::JobContext& job,
-                                           std::function<bool()> cancelled) {
+bool Worker::DropHeld(const std::string& cause, Duration patience) {
+  const std::shared_ptr<StageSession> session = held();
+  return session == nullptr || Drop(session, cause, patience).ok();
+}
+
+absl::StatusOr<Profile> Worker::ProfileJob(const v1::JobContext& job, const Cancelled& cancelled) {
   PD_ASSIGN_OR_RETURN(JobSpec spec, FromProto(job.spec()));
   PD_ASSIGN_OR_RETURN(RunShape run, FromProto(job.run()));
-  {
-    MutexLock lock(mutex_);
-    if (busy_ || session_ != nullptr)
-      return FailedPrecondition("worker {} is busy with another job", id_);
-    busy_ = true;
-  }
-  auto profile = [&]() -> absl::StatusOr<Profile> {
-    PD_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, files_->OpenModel(spec));
-    backend_->SetThreads(options_.threads);
-    ProfilerOptions options;
-    options.cancelled = std::move(cancelled);
-    return ProfileModel(model, spec, run, *backend_, device_.get(), options);
-  }();
-  MutexLock lock(mutex_);
-  busy_ = false;
-  return profile;
+  DeviceUse device(this);
+  PD_RETURN_IF_ERROR(device.Acquire(cancelled));
+  if (const std::shared_ptr<StageSession> session = held(); session != nullptr)
+    return FailedPrecondition("the worker holds a stage of job {}", session->job_id());
+  auto over = [&] { return cancelled() || stopping(); };
+  PD_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, files_->OpenModel(spec, over));
+  backend_->SetThreads(options_.threads);
+  ProfilerOptions options;
+  options.cancelled = over;
+  return ProfileModel(model, spec, run, *backend_, device_.get(), options);
 }
 
-absl::StatusOr<int64_t> Worker::PrepareStage(const v1::PrepareStageRequest& request) {
-  std::shared_ptr<StageSession> old;
+absl::StatusOr<std::shared_ptr<StageSession>> Worker::NewSession(
+    const v1::PrepareStageRequest& request) {
+  const std::string& job_id = request.job().job_id();
+  const int64_t attempt = request.job().attempt();
+  if (const std::shared_ptr<StageSession> old = held(); old != nullptr) {
+    const bool same_job = old->job_id() == job_id;
+    if (same_job && old->attempt() > attempt)
+      return Aborted("attempt {} of job {} is over", attempt, job_id);
+    if (!same_job || old->attempt() == attempt)
+      return FailedPrecondition("the worker holds a stage of job {}", old->job_id());
+    PD_RETURN_IF_ERROR(Drop(old, "a newer attempt begins", kAbortPatience));
+  }
   SessionResources resources{files_.get(),   device_.get(),    connector_.get(),
                              backend_.get(), options_.threads, ""};
-  {
-    MutexLock lock(mutex_);
-    if (busy_) return FailedPrecondition("worker {} is busy", id_);
-    if (session_ != nullptr) {
-      const bool same_job = session_->job_id() == request.job().job_id();
-      if (same_job && session_->attempt() > request.job().attempt())
-        return Aborted("attempt {} of job {} is over", request.job().attempt(), session_->job_id());
-      if (!same_job || session_->attempt() == request.job().attempt())
-        return FailedPrecondition("worker {} holds a stage of job {}", id_, session_->job_id());
-    }
-    busy_ = true;
-    resources.worker_id = id_;
-  }
-  DropSession("a newer attempt begins");
-  auto session =
-      std::make_shared<StageSession>(resources, request.job().job_id(), request.job().attempt());
-  backend_->SetThreads(options_.threads);
-  absl::Status prepared = session->Prepare(request);
   MutexLock lock(mutex_);
-  busy_ = false;
-  if (!prepared.ok()) return prepared;
-  session_ = session;
-  return session->memory_bytes();
+  if (stopping_) return Unavailable("worker {} is shutting down", id_);
+  resources.worker_id = id_;
+  session_ = std::make_shared<StageSession>(resources, request);
+  return session_;
+}
+
+absl::StatusOr<int64_t> Worker::PrepareStage(const v1::PrepareStageRequest& request,
+                                             const Cancelled& cancelled) {
+  DeviceUse device(this);
+  PD_RETURN_IF_ERROR(device.Acquire(cancelled));
+  PD_ASSIGN_OR_RETURN(std::shared_ptr<StageSession> session, NewSession(request));
+  backend_->SetThreads(options_.threads);
+  absl::Status prepared = session->Prepare();
+  if (prepared.ok()) return session->memory_bytes();
+  Drop(session, "the stage could not be prepared", kAbortPatience).IgnoreError();
+  return prepared;
 }
 
 absl::StatusOr<std::shared_ptr<StageSession>> Worker::Session(const std::string& job_id,
@@ -254,13 +333,10 @@ absl::Status Worker::StartStage(const std::string& job_id, int64_t attempt) {
 
 absl::Status Worker::AbortStage(const std::string& job_id, int64_t attempt,
                                 const std::string& cause) {
-  {
-    absl::StatusOr<std::shared_ptr<StageSession>> session = Session(job_id, attempt);
-    if (absl::IsNotFound(session.status())) return absl::OkStatus();
-    if (!session.ok()) return session.status();
-  }
-  DropSession(cause);
-  return absl::OkStatus();
+  absl::StatusOr<std::shared_ptr<StageSession>> session = Session(job_id, attempt);
+  if (absl::IsNotFound(session.status())) return absl::OkStatus();
+  PD_RETURN_IF_ERROR(session.status());
+  return Drop(*session, cause, kAbortPatience);
 }
 
 }  // namespace pipedream

@@ -6,7 +6,6 @@
 
 #include <absl/status/statusor.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,19 +14,24 @@
 #include "common/base/mutex.h"
 #include "common/plan/profile.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/grpc_status.h"
 #include "pipedream/v1/coordinator.grpc.pb.h"
-#include "worker/service/job_files.h"
+#include "worker/service/job_file_cache.h"
 #include "worker/service/stage_session.h"
 #include "worker/service/worker_options.h"
 
 namespace pipedream {
 
-// An abort that does not finish in its time limit leaves a device that only a new process can use.
+// A stage that does not stop in time leaves a device that only a new process can use.
 inline constexpr int kStuckExitCode = 75;
 
 class Worker {
  public:
+  // Asked a few times a second; true: the caller has gone.
+  using Cancelled = std::function<bool()>;
+
   // Binds its ports and starts; registers in the background for as long as it takes.
+  // kInvalidArgument names the option.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options);
   ~Worker();
 
@@ -35,29 +39,46 @@ class Worker {
   // Stops the stage, leaves the coordinator. Idempotent.
   void Shutdown();
 
-  // What WorkerService's handlers do. Thread-safe.
-  absl::StatusOr<Profile> ProfileJob(const v1::JobContext& job, std::function<bool()> cancelled);
-  absl::StatusOr<int64_t> PrepareStage(const v1::PrepareStageRequest& request);
+  // What WorkerService's handlers do. Thread-safe. The first two wait for what an earlier,
+  // cancelled call still has on the device.
+  absl::StatusOr<Profile> ProfileJob(const v1::JobContext& job, const Cancelled& cancelled);
+  absl::StatusOr<int64_t> PrepareStage(const v1::PrepareStageRequest& request,
+                                       const Cancelled& cancelled);
   absl::Status StartStage(const std::string& job_id, int64_t attempt);
+  // OK once the stage's memory is free; kUnavailable while it has not stopped: ask again.
   absl::Status AbortStage(const std::string& job_id, int64_t attempt, const std::string& cause);
   absl::StatusOr<std::shared_ptr<StageSession>> Session(const std::string& job_id, int64_t attempt);
   Connector* connector() { return connector_.get(); }
 
  private:
+  class DeviceUse;
   explicit Worker(const WorkerOptions& options);
   absl::Status Init();
+
+  // Lease thread.
   void RunLease();
-  bool Register();
+  void Register();
   void Heartbeat();
-  // Aborts and forgets the stage; the process exits if it does not stop.
-  void DropSession(const std::string& cause);
+  absl::Status Call(Duration timeout, const std::function<grpc::Status(grpc::ClientContext*)>& call,
+                    const RpcPeer& peer);
+
+  bool stopping() const;
+  std::shared_ptr<StageSession> held() const;
+  // Aborts the stage and forgets it once it has stopped and its memory is free. kUnavailable if
+  // that takes longer than `patience`; ends the process if the stage is stuck.
+  absl::Status Drop(const std::shared_ptr<StageSession>& session, const std::string& cause,
+                    Duration patience);
+  // Drop of whatever is held; true if nothing is any more.
+  bool DropHeld(const std::string& cause, Duration patience);
+  absl::StatusOr<std::shared_ptr<StageSession>> NewSession(const v1::PrepareStageRequest& request);
 
   const WorkerOptions options_;
+  std::string advertised_host_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<KernelBackend> backend_;
   std::unique_ptr<Connector> connector_;
   std::unique_ptr<v1::CoordinatorService::StubInterface> coordinator_;
-  std::unique_ptr<JobFiles> files_;
+  std::unique_ptr<JobFileCache> files_;
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<RpcServer> server_;
 
@@ -68,9 +89,11 @@ class Worker {
   Duration last_contact_{};
 
   mutable Mutex mutex_;
-  CondVar wake_;
+  CondVar wake_;       // the lease thread
+  CondVar available_;  // busy_ ended
   bool stopping_ PD_GUARDED_BY(mutex_) = false;
-  bool busy_ PD_GUARDED_BY(mutex_) = false;  // profiling or preparing
+  bool busy_ PD_GUARDED_BY(mutex_) = false;                    // profiling or preparing
+  grpc::ClientContext* call_ PD_GUARDED_BY(mutex_) = nullptr;  // the lease thread's, in progress
   std::string id_ PD_GUARDED_BY(mutex_);
   std::shared_ptr<StageSession> session_ PD_GUARDED_BY(mutex_);
   std::thread lease_;

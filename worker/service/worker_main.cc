@@ -30,6 +30,12 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--listen", flags->worker.listen,
                   "address to serve on; port 0 takes any free one")
       ->capture_default_str();
+  app->add_option("--advertise", flags->worker.advertise,
+                  "host under which others reach this worker (default: that of --listen)");
+  app->add_option("--orphan-timeout", flags->worker.orphan_timeout_s,
+                  "seconds without the coordinator after which the stage is stopped")
+      ->check(CLI::Range(0.5, 86400.0))
+      ->capture_default_str();
   app->add_option("--work-dir", flags->worker.work_dir,
                   "cached files (default: a temporary folder)");
   app->add_option("--id", flags->worker.id,

@@ -8,10 +8,12 @@ namespace pipedream {
 struct WorkerOptions {
   std::string coordinator;             // "host:port"
   std::string listen = "127.0.0.1:0";  // control; the data plane binds the same host
-  std::string work_dir;                // cached files; made if it is not there
-  std::string id;                      // empty: the coordinator names the worker
-  int threads = 1;                     // of compute
-  int64_t memory_bytes = 0;            // usable by a stage; 0: the machine's
+  // Under which host others reach this worker; empty: listen's. Needed if that is a wildcard.
+  std::string advertise;
+  std::string work_dir;      // cached files; made if it is not there
+  std::string id;            // empty: the coordinator names the worker
+  int threads = 1;           // of compute
+  int64_t memory_bytes = 0;  // usable by a stage; 0: the machine's
   bool offer_shm = true;
   double pacing_bytes_per_s = 0;  // tcp send limit, for tests; 0: none
   bool insecure = false;          // allow addresses beyond loopback without TLS

@@ -28,9 +28,13 @@ class WorkerServiceImpl : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status ProbeLink(grpc::ServerContext*, const v1::ProbeLinkRequest* request,
+  grpc::Status ProbeLink(grpc::ServerContext* context, const v1::ProbeLinkRequest* request,
                          v1::ProbeLinkResponse* response) override {
-    auto measured = pipedream::ProbeLink(*request, worker_.connector());
+    auto aborted = [context] {
+      return context->IsCancelled() ? absl::CancelledError("the caller has gone")
+                                    : absl::OkStatus();
+    };
+    auto measured = pipedream::ProbeLink(*request, aborted, worker_.connector());
     if (!measured.ok()) return ToGrpcStatus(measured.status());
     response->set_bandwidth_bytes_per_s(measured->bandwidth_bytes_per_s);
     response->set_latency_s(measured->latency_s);
@@ -40,9 +44,9 @@ class WorkerServiceImpl : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status PrepareStage(grpc::ServerContext*, const v1::PrepareStageRequest* request,
+  grpc::Status PrepareStage(grpc::ServerContext* context, const v1::PrepareStageRequest* request,
                             v1::PrepareStageResponse* response) override {
-    auto memory = worker_.PrepareStage(*request);
+    auto memory = worker_.PrepareStage(*request, [context] { return context->IsCancelled(); });
     if (!memory.ok()) return ToGrpcStatus(memory.status());
     response->set_memory_bytes(*memory);
     return grpc::Status::OK;

@@ -1,4 +1,4 @@
-#include "worker/service/job_files.h"
+#include "worker/service/job_file_cache.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -37,18 +37,22 @@ absl::Status LinkInto(const std::string& folder, const std::string& relative,
 
 }  // namespace
 
-absl::StatusOr<std::string> JobFiles::Fetch(const FileReference& file) {
+absl::StatusOr<std::string> JobFileCache::Fetch(const FileReference& file,
+                                                const Cancelled& cancelled) {
   if (!IsSha256(file.sha256)) return InvalidArgument("file '{}' has no content hash", file.path);
   const std::string folder = work_dir_ + "/blobs";
   PD_RETURN_IF_ERROR(MakeDirectories(folder));
   std::string path = folder + "/" + file.sha256;
   if (FileSize(path).ok()) return path;  // renamed into place only after its hash was checked
-  absl::Status status = DownloadBlob(*stub_, file.sha256, path, TransferOptions{});
+  TransferOptions options;
+  options.cancelled = cancelled;
+  absl::Status status = DownloadBlob(*stub_, file.sha256, path, options);
   if (!status.ok()) return Annotate(status, fmt::format("fetching '{}'", file.path));
   return path;
 }
 
-absl::StatusOr<std::shared_ptr<const Model>> JobFiles::OpenModel(const JobSpec& spec) {
+absl::StatusOr<std::shared_ptr<const Model>> JobFileCache::OpenModel(const JobSpec& spec,
+                                                                     const Cancelled& cancelled) {
   MutexLock lock(mutex_);
   std::string key = spec.model.sha256;
   for (const FileReference& file : spec.model_data) key += file.path + '\n' + file.sha256;
@@ -56,10 +60,10 @@ absl::StatusOr<std::shared_ptr<const Model>> JobFiles::OpenModel(const JobSpec& 
   if (key == model_key_ && model_ != nullptr) return model_;
   const std::string folder = work_dir_ + "/models/" + key;
   PD_RETURN_IF_ERROR(MakeDirectories(folder));
-  PD_ASSIGN_OR_RETURN(std::string blob, Fetch(spec.model));
+  PD_ASSIGN_OR_RETURN(std::string blob, Fetch(spec.model, cancelled));
   PD_RETURN_IF_ERROR(LinkInto(folder, "model.onnx", blob));
   for (const FileReference& file : spec.model_data) {
-    PD_ASSIGN_OR_RETURN(blob, Fetch(file));
+    PD_ASSIGN_OR_RETURN(blob, Fetch(file, cancelled));
     PD_RETURN_IF_ERROR(LinkInto(folder, file.path, blob));
   }
   PD_ASSIGN_OR_RETURN(model_, Model::Load(folder + "/model.onnx"));
@@ -67,9 +71,9 @@ absl::StatusOr<std::shared_ptr<const Model>> JobFiles::OpenModel(const JobSpec& 
   return model_;
 }
 
-absl::StatusOr<std::shared_ptr<const Dataset>> JobFiles::OpenDataset(
+absl::StatusOr<std::shared_ptr<const Dataset>> JobFileCache::OpenDataset(
     const JobSpec& spec, const Model& model, const std::vector<ColumnSpec>& columns,
-    const std::vector<std::string>& names) {
+    const std::vector<std::string>& names, const Cancelled& cancelled) {
   PD_ASSIGN_OR_RETURN(std::vector<ColumnRequirement> all, Requirements(spec, model));
   std::vector<ColumnRequirement> wanted;
   std::vector<ColumnSpec> local;
@@ -85,7 +89,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> JobFiles::OpenDataset(
       auto file = std::ranges::find(spec.data_files, *path, &FileReference::path);
       if (file == spec.data_files.end())
         return InvalidArgument("the job does not list data file '{}'", *path);
-      PD_ASSIGN_OR_RETURN(*path, Fetch(*file));
+      PD_ASSIGN_OR_RETURN(*path, Fetch(*file, cancelled));
     }
     const bool text = column->path.ends_with(".txt") || column->path.ends_with(".txt.gz");
     if (spec_here.format == ColumnFormat::kAuto && text)

@@ -4,6 +4,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,24 +18,31 @@
 namespace pipedream {
 
 // Thread-safe. Cached files stay until the worker's folder is removed.
-class JobFiles {
+class JobFileCache {
  public:
   // `work_dir` exists. The stub outlives this.
-  JobFiles(std::string work_dir, v1::CoordinatorService::StubInterface* stub)
+  JobFileCache(std::string work_dir, v1::CoordinatorService::StubInterface* stub)
       : work_dir_(std::move(work_dir)), stub_(stub) {}
 
+  // Asked while files are fetched; true ends that with kCancelled.
+  using Cancelled = std::function<bool()>;
+
   // The job's model with its external data; the last one is kept, since profile and stage of a job
-  // read it one after the other.
-  absl::StatusOr<std::shared_ptr<const Model>> OpenModel(const JobSpec& spec);
-  // The named columns among `columns`; fetches only their files.
+  // read it one after the other. kInvalidArgument: no content hash, or external data that would lie
+  // outside the model's folder.
+  absl::StatusOr<std::shared_ptr<const Model>> OpenModel(const JobSpec& spec,
+                                                         const Cancelled& cancelled);
+  // The named columns among `columns`; fetches only their files. Null for no names.
   absl::StatusOr<std::shared_ptr<const Dataset>> OpenDataset(const JobSpec& spec,
                                                              const Model& model,
                                                              const std::vector<ColumnSpec>& columns,
-                                                             const std::vector<std::string>& names);
+                                                             const std::vector<std::string>& names,
+                                                             const Cancelled& cancelled);
 
  private:
   // Local path of the blob, fetched if it is not there yet.
-  absl::StatusOr<std::string> Fetch(const FileReference& file) PD_REQUIRES(mutex_);
+  absl::StatusOr<std::string> Fetch(const FileReference& file, const Cancelled& cancelled)
+      PD_REQUIRES(mutex_);
 
   const std::string work_dir_;
   v1::CoordinatorService::StubInterface* const stub_;
