@@ -159,6 +159,8 @@ void JobMachine::On(const WorkerLost& event) {
         fmt::format("{} its stage", job->job.state == JobState::kPlacing    ? "prepare"
                                     : job->job.state == JobState::kStarting ? "start"
                                                                             : "run");
+  if (failure.operation.empty() && job->job.state == JobState::kProfiling)
+    failure.operation = "measure the model and the links";
   if (!failure.operation.empty())
     failure.message += fmt::format("; it was last at: {}", failure.operation);
   Fail(*job, std::move(failure));
