@@ -223,7 +223,9 @@ void JobMachine::CheckStartTimeout(ActiveJob& job) {
   std::string obstacle = Obstacle(job);
   if (!obstacle.empty())
     Fail(job, {.reason = "UNSATISFIABLE",
-               .message = fmt::format("not started within {:g} s: {}", ToSeconds(limit), obstacle),
+               .message = fmt::format("not started within {:g} s: {}; start more workers, ask for "
+                                      "fewer, or raise start_timeout",
+                                      ToSeconds(limit), obstacle),
                .code = absl::StatusCode::kFailedPrecondition});
 }
 

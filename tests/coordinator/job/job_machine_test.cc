@@ -106,7 +106,8 @@ TEST(JobMachine, WaitingTooLongFails) {
   ASSERT_TRUE(s.Seen("a").failure.has_value());
   EXPECT_EQ(s.Seen("a").failure->reason, "UNSATISFIABLE");
   EXPECT_EQ(s.Seen("a").failure->message,
-            "not started within 5 s: needs 2 workers, 1 are registered");
+            "not started within 5 s: needs 2 workers, 1 are registered; start more workers, ask "
+            "for fewer, or raise start_timeout");
   s.Submit("never", 2, /*start_timeout_s=*/0);
   EXPECT_EQ(s.After(1e6), "");
 }
