@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <regex>
 
 #include "common/base/file.h"
@@ -94,7 +95,8 @@ void TryBadInput(const BadInput& row, const std::string& folder, const std::stri
   std::string said = Steady(result.out + result.err, server);
   EXPECT_EQ(result.code, row.code) << said;
   for (const std::string& part : row.says) EXPECT_THAT(said, testing::HasSubstr(part));
-  EXPECT_THAT(said, testing::Not(testing::HasSubstr("/tmp/")))
+  const std::string temporary = std::filesystem::temp_directory_path().string() + "/";
+  EXPECT_THAT(said, testing::Not(testing::HasSubstr(temporary)))
       << "names files that are not the user's";
   session += CommandLine(row.command) + said;
   if (Writing())

@@ -137,7 +137,7 @@ TEST_F(BadInputTest, TheCommandRefuses) {
 
 TEST_F(BadInputTest, TheCoordinatorRefuses) {
   TestCluster cluster;
-  ASSERT_OK(cluster.Start({}));
+  ASSERT_OK(cluster.Start(Patient(0)));
   const Words twice = Submit({.more = {"--idempotency-key", "monday"}});
   const std::vector<BadInput> rows = {
       {"Data of another shape than the model's input",
@@ -188,7 +188,7 @@ TEST_F(BadInputTest, TheCoordinatorRefuses) {
 
 TEST_F(BadInputTest, TheJobFails) {
   TestCluster cluster;
-  ASSERT_OK(cluster.Start({.workers = 2}));
+  ASSERT_OK(cluster.Start(Patient(2)));
   const std::vector<BadInput> rows = {
       {"More workers than there are",
        Submit({.more = {"--batch-size", "8", "--workers", "5", "--start-timeout", "1", "--wait"}}),
@@ -206,7 +206,7 @@ TEST_F(BadInputTest, TheJobFails) {
 
 TEST_F(BadInputTest, TheJobDoesNotFit) {
   TestCluster cluster;
-  ASSERT_OK(cluster.Start({.workers = 1, .worker_flags = {"--memory", "32KiB"}}));
+  ASSERT_OK(cluster.Start(Patient(1, {"--memory", "32KiB"})));
   Try({"Workers with too little memory",
        Submit({.more = {"--batch-size", "8", "--wait"}}),
        100,

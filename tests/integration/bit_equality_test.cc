@@ -66,7 +66,7 @@ class BitEqualityTest : public testing::TestWithParam<Layout> {};
 TEST_P(BitEqualityTest, ProcessesTrainWhatOneThreadComputesForTheSamePlan) {
   SmallJob small;
   TestCluster cluster;
-  ASSERT_OK(cluster.Start({.workers = 3, .worker_flags = GetParam().worker_flags}));
+  ASSERT_OK(cluster.Start(Patient(3, GetParam().worker_flags)));
   ASSERT_OK_AND_ASSIGN(Trained trained, TrainAndExport(cluster, JobWords(small, GetParam().flags)));
   EXPECT_THAT(GetParam().configs, testing::HasSubstr(ConfigOf(trained.job)));
   ASSERT_OK_AND_ASSIGN(SimulationOptions options, SimulationOf(trained.job, small));
@@ -99,7 +99,7 @@ class FlushTest : public testing::TestWithParam<const char*> {};
 TEST_P(FlushTest, APipelineOfProcessesTrainsWhatOneStageDoes) {
   SmallJob small;
   TestCluster cluster;
-  ASSERT_OK(cluster.Start({.workers = 3}));
+  ASSERT_OK(cluster.Start(Patient(3)));
   ASSERT_OK_AND_ASSIGN(
       Trained trained,
       TrainAndExport(cluster, JobWords(small, {"--stages", "3", "--max-replicas", "1", "--schedule",

@@ -55,6 +55,11 @@ struct TestClusterOptions {
   std::vector<std::string> coordinator_flags = {};
 };
 
+// A coordinator that does not take workers on a busy machine for lost.
+inline TestClusterOptions Patient(int workers, std::vector<std::string> worker_flags = {}) {
+  return {workers, std::move(worker_flags), {"--lease", "20s"}};
+}
+
 // Use on one thread (see Process). The destructor ends every process that was started, and fails
 // the test if one is left, or had ended before without the test's noticing (Process::Poll). After a
 // failed test it prints the ends of the logs.

@@ -25,7 +25,7 @@ namespace {
 class ExportedModelTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_OK(cluster_.Start({.workers = 3}));
+    ASSERT_OK(cluster_.Start(Patient(3)));
     ASSERT_OK_AND_ASSIGN(
         job_, cluster_.Train({"--model", small_.model_path(), "--data", small_.folder(), "--loss",
                               "cross_entropy", "--batch-size", "8", "--epochs", "4", "--lr", "0.05",
