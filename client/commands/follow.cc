@@ -20,7 +20,7 @@ class Follower {
       : connection_(connection),
         options_(options),
         clock_(*context.clock),
-        printer_(&context.terminal, context.clock),
+        printer_(&context.terminal, context.clock, !options.on_event),
         last_sequence_(options.after_sequence),
         end_(clock_.Now() + FromSeconds(options.timeout_s)) {}
 

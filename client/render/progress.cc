@@ -132,8 +132,8 @@ std::string FormatEvent(const v1::JobEvent& event) {
                      event.source(), level, OneLine(event.message()));
 }
 
-ProgressPrinter::ProgressPrinter(const Terminal* terminal, const Clock* clock)
-    : terminal_(terminal), clock_(clock) {}
+ProgressPrinter::ProgressPrinter(const Terminal* terminal, const Clock* clock, bool states)
+    : terminal_(terminal), clock_(clock), states_(states) {}
 
 ProgressPrinter::~ProgressPrinter() { Clear(); }
 
@@ -171,7 +171,7 @@ void ProgressPrinter::Show(const v1::Job& job) {
     if (clock_->Now() < next_plain_ || job.progress().minibatch() == 0) return;
     next_plain_ = clock_->Now() + kPlainInterval;
     Line(FormatProgressPlain(job));
-  } else if (changed) {
+  } else if (changed && states_) {
     Line(FormatProgressPlain(job));
   }
 }

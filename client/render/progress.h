@@ -33,7 +33,9 @@ std::string FormatAccuracy(const v1::EvaluationResult& result);
 class ProgressPrinter {
  public:
   static constexpr Duration kPlainInterval = std::chrono::seconds(5);
-  ProgressPrinter(const Terminal* terminal, const Clock* clock);
+  // `states`: changes of state get a line (off where the job's events are printed, which say so
+  // too).
+  ProgressPrinter(const Terminal* terminal, const Clock* clock, bool states = true);
   // Clears the bar.
   ~ProgressPrinter();
 
@@ -47,6 +49,7 @@ class ProgressPrinter {
   bool bar() const;
   const Terminal* terminal_;
   const Clock* clock_;
+  const bool states_;
   bool drawn_ = false;
   v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;
   std::string reason_;

@@ -54,7 +54,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const RpcChannelOptio
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // Also the time that one attempt to connect may take; a busy machine needs more than a moment.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   // A proxy for the web must not come between daemons.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

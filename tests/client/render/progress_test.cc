@@ -143,6 +143,14 @@ TEST_F(ProgressPrinterTest, OnATerminalTheBarIsRedrawnAndLinesStayAboveIt) {
   EXPECT_EQ(err.str(), FormatProgressBar(RunningJob(), 59) + "\r\x1b[Ka line\n");
 }
 
+TEST_F(ProgressPrinterTest, StatesCanBeLeftToTheEvents) {
+  ProgressPrinter printer(&terminal, &clock, false);
+  v1::Job job;
+  job.set_state(v1::JOB_STATE_PROFILING);
+  printer.Show(job);
+  EXPECT_EQ(err.str(), "");
+}
+
 TEST_F(ProgressPrinterTest, NoneIsSilent) {
   terminal.progress = ProgressMode::kNone;
   ProgressPrinter printer(&terminal, &clock);
