@@ -198,8 +198,10 @@ class SqliteStore : public JobStore {
       PD_RETURN_IF_ERROR(
           SqliteQuery(
               db_,
-              "INSERT INTO jobs(id, state, job) VALUES(?,?,?) ON CONFLICT(id) DO UPDATE SET "
-              "state=excluded.state, job=excluded.job")
+              // AUTOINCREMENT would count every update, too.
+              "INSERT INTO jobs(number, id, state, job) VALUES((SELECT COALESCE(MAX(number),0)+1 "
+              "FROM jobs),?,?,?) ON CONFLICT(id) DO UPDATE SET state=excluded.state, "
+              "job=excluded.job")
               .Bind(job.id)
               .Bind(static_cast<int64_t>(job.state))
               .Bind(ToProto(job).SerializeAsString())

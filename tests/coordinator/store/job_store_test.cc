@@ -212,6 +212,9 @@ TEST_P(JobStoreTest, JobNumbersGrow) {
   Reopen();
   ASSERT_OK_AND_ASSIGN(int64_t next, store_->NextJobNumber());
   EXPECT_EQ(next, 3);
+  ASSERT_OK(store_->Apply(Jobs({MakeJob("c")})));
+  ASSERT_OK_AND_ASSIGN(next, store_->NextJobNumber());
+  EXPECT_EQ(next, 4) << "an update was counted as a job";
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest, testing::Values(false, true),
