@@ -62,7 +62,7 @@ TEST(ExitCodes, NamesAreThoseOfGrpc) {
 
 // The table of docs/cli.md is the command's own.
 TEST(ExitCodes, DocumentationHoldsTheTable) {
-  std::ifstream file(std::string(PIPEDREAM_SOURCE_DIR) + "/docs/cli.md");
+  std::ifstream file(PIPEDREAM_SOURCE_DIR "/docs/cli.md");
   std::stringstream text;
   text << file.rdbuf();
   for (const ExitCodeRow& row : ExitCodeTable()) {
