@@ -75,17 +75,24 @@ Score ScoreOf(const std::vector<float>& logits, const std::vector<int64_t>& labe
   return score;
 }
 
-TEST_F(ExportedModelTest, OnnxRuntimeScoresItAsTheJobReported) {
-  const std::string modules = OnnxRuntime();
-  if (modules.empty())
-    GTEST_SKIP() << "onnxruntime-node is not installed; "
-                    "tests/integration/onnxruntime/run.mjs says how to";
-  if (RunProgram("/usr/bin/env", {"node", "--version"}).code != 0)
-    GTEST_SKIP() << "node is not installed";
+class OnnxRuntimeTest : public ExportedModelTest {
+ protected:
+  void SetUp() override {
+    if (OnnxRuntime().empty())
+      GTEST_SKIP() << "onnxruntime-node is not installed; "
+                      "tests/integration/onnxruntime/run.mjs says how to";
+    if (RunProgram("/usr/bin/env", {"node", "--version"}).code != 0)
+      GTEST_SKIP() << "node is not installed";
+    ExportedModelTest::SetUp();
+  }
+};
+
+TEST_F(OnnxRuntimeTest, ScoresTheModelAsTheJobReported) {
   const std::string logits_path = cluster_.folder() + "/logits.bin";
-  CommandResult ran = RunProgram(
-      "/usr/bin/env", {"node", PIPEDREAM_SOURCE_DIR "/tests/integration/onnxruntime/run.mjs",
-                       modules, exported_path(), small_.folder() + "/test-x.npy", logits_path});
+  CommandResult ran =
+      RunProgram("/usr/bin/env",
+                 {"node", PIPEDREAM_SOURCE_DIR "/tests/integration/onnxruntime/run.mjs",
+                  OnnxRuntime(), exported_path(), small_.folder() + "/test-x.npy", logits_path});
   ASSERT_EQ(ran.code, 0) << ran.err;
 
   const int64_t samples = small_.evaluation()->rows();
