@@ -11,7 +11,7 @@
 
 int main(int argc, char** argv) {
   pipedream::DaemonOptions options;
-  std::string lease = "3s";
+  std::string lease = "5s";
   std::string log_level = "info";
   std::string log_format = "text";
 

@@ -11,7 +11,7 @@ struct DaemonOptions {
   std::string port_file;  // gets the bound port; empty: none
   std::string state_dir;
   std::string data_root;  // of "shared:" paths; empty: none
-  Duration lease = std::chrono::seconds(3);
+  Duration lease = std::chrono::seconds(5);
   bool insecure = false;
 };
 
