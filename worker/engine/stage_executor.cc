@@ -258,14 +258,18 @@ absl::Status StageExecutor::RunProgram(CompiledProgram& program, std::byte* stat
   return absl::OkStatus();
 }
 
-absl::Status StageExecutor::Forward(const Instruction& instruction) {
-  const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
-  CompiledStage& compiled = stage_.training.at(samples.count);
+void StageExecutor::SelectTrainingRows(const MicrobatchSamples& samples) {
   rows_.clear();
   for (int64_t k = 0; k < samples.count; ++k)
     rows_.push_back(TrainingRow(stage_.run, samples.epoch, samples.begin + k));
   context_.step = samples.minibatch;
   context_.sample_ids = rows_;
+}
+
+absl::Status StageExecutor::Forward(const Instruction& instruction) {
+  const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
+  CompiledStage& compiled = stage_.training.at(samples.count);
+  SelectTrainingRows(samples);
 
   PD_RETURN_IF_ERROR(stage_.weights->Pin(instruction.version));
   PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
@@ -330,11 +334,7 @@ absl::Status StageExecutor::Evaluate(const Instruction& instruction) {
 absl::Status StageExecutor::Backward(const Instruction& instruction) {
   const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
   CompiledStage& compiled = stage_.training.at(samples.count);
-  rows_.clear();
-  for (int64_t k = 0; k < samples.count; ++k)
-    rows_.push_back(TrainingRow(stage_.run, samples.epoch, samples.begin + k));
-  context_.step = samples.minibatch;
-  context_.sample_ids = rows_;
+  SelectTrainingRows(samples);
 
   const bool first = contributions_ == 0;
   DeviceBuffer& target = first ? stage_.gradients : stage_.microbatch_gradients;

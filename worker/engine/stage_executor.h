@@ -47,6 +47,7 @@ class StageExecutor {
   absl::StatusOr<bool> Norm();
   absl::Status Update(const Instruction& instruction);
 
+  void SelectTrainingRows(const MicrobatchSamples& samples);
   absl::Status LoadSamples(CompiledStage& compiled, const Dataset* data);
   absl::Status Unpack(std::vector<MessageItem>& items);
   absl::Status Pack(std::vector<MessageItem>& items, std::byte* message);
