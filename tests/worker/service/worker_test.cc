@@ -133,7 +133,7 @@ TEST_F(WorkerTest, AbortWhilePreparingEndsThePreparation) {
   std::promise<void> fetching, go_on;
   std::shared_future<void> may_go_on = go_on.get_future().share();
   std::atomic<int> downloads{0};
-  coordinator_.on_download = [&] {
+  coordinator_.on_download = [&, may_go_on] {
     if (downloads++ == 0) {
       fetching.set_value();
       may_go_on.wait();
@@ -157,7 +157,7 @@ TEST_F(WorkerTest, ACallerThatLeavesDoesNotWaitForTheDevice) {
   std::promise<void> fetching, go_on;
   std::shared_future<void> may_go_on = go_on.get_future().share();
   std::atomic<int> downloads{0};
-  coordinator_.on_download = [&] {
+  coordinator_.on_download = [&, may_go_on] {
     if (downloads++ > 0) return;
     fetching.set_value();
     may_go_on.wait();
