@@ -68,7 +68,7 @@ TEST(Process, StartsWithNoSignalsBlocked) {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &set, &old);
-  auto process = Shell("sleep 100");
+  auto process = Shell("exec sleep 100");
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   ASSERT_OK(process.status());
   process->Kill(SIGTERM);
