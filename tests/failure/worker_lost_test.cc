@@ -92,6 +92,7 @@ TEST_F(WorkerLostTest, OneKilledWhileItProfilesIsNamed) {
 TEST_F(WorkerLostTest, OneKilledWhileItPreparesIsNamed) {
   StartCluster(2);
   ExpectTrains(2);  // what can be measured is known from here on
+  ExpectIdle({0, 1});
   cluster_.worker(1).Kill(SIGSTOP);
   const std::string id = SubmitLong(2);
   ASSERT_TRUE(WaitForState(id, v1::JOB_STATE_PLACING));
@@ -107,6 +108,7 @@ TEST_F(WorkerLostTest, OneKilledWhileItPreparesIsNamed) {
 TEST_F(WorkerLostTest, OneKilledWhileChannelsAreOpenedIsNamed) {
   StartCluster(2);
   ExpectTrains(2);
+  ExpectIdle({0, 1});
   cluster_.worker(0).Kill(SIGSTOP);  // keeps the job in PLACING until the other is prepared
   const std::string id = SubmitLong(2);
   ASSERT_GE(
