@@ -156,9 +156,10 @@ TEST_F(WorkerTest, AbortWhilePreparingEndsThePreparation) {
 TEST_F(WorkerTest, ACallerThatLeavesDoesNotWaitForTheDevice) {
   std::promise<void> fetching, go_on;
   std::shared_future<void> may_go_on = go_on.get_future().share();
-  std::atomic<int> downloads{0};
-  coordinator_.on_download = [&, may_go_on] {
-    if (downloads++ > 0) return;
+  // Shared: downloads may go on after this test's locals are gone.
+  auto downloads = std::make_shared<std::atomic<int>>(0);
+  coordinator_.on_download = [&fetching, downloads, may_go_on] {
+    if ((*downloads)++ > 0) return;
     fetching.set_value();
     may_go_on.wait();
   };
