@@ -79,8 +79,7 @@ int64_t TrainingRow(const RunShape& run, int64_t epoch, int64_t position) {
   return PermuteIndex(position, run.train_samples, run.seed, static_cast<uint64_t>(epoch));
 }
 
-int64_t UpdateSamples(const RunShape& run, WeightPolicy policy, int replicas, int64_t update) {
-  const int64_t span = policy == WeightPolicy::kFlush ? run.microbatches : replicas;
+int64_t UpdateSamples(const RunShape& run, int64_t span, int64_t update) {
   int64_t samples = 0;
   for (int64_t i = update * span; i < (update + 1) * span; ++i) {
     samples += TrainingSamples(run, MicrobatchId(i)).count;
@@ -103,13 +102,15 @@ std::vector<int64_t> MicrobatchSizes(const RunShape& run) {
 
 ScheduleShape MakeScheduleShape(const RunShape& run, std::vector<int> replicas,
                                 std::vector<int> warmup, bool global_norm) {
-  return {.replicas = std::move(replicas),
-          .minibatches_per_epoch = run.minibatches_per_epoch(),
-          .epochs = run.epochs,
-          .microbatches_per_minibatch = run.microbatches,
-          .evaluation_microbatches = run.evaluation_microbatches(),
-          .warmup = std::move(warmup),
-          .global_norm = global_norm};
+  ScheduleShape shape;
+  shape.replicas = std::move(replicas);
+  shape.minibatches_per_epoch = run.minibatches_per_epoch();
+  shape.epochs = run.epochs;
+  shape.microbatches_per_minibatch = run.microbatches;
+  shape.evaluation_microbatches = run.evaluation_microbatches();
+  shape.warmup = std::move(warmup);
+  shape.global_norm = global_norm;
+  return shape;
 }
 
 }  // namespace pipedream

@@ -20,6 +20,8 @@ char CellOf(const Instruction& instruction) {
       return static_cast<char>('0' + i % 10);
     case Op::kEvaluate:
       return 'e';
+    case Op::kBackwardWeight:
+      return static_cast<char>('A' + i % 26);
     default:
       return static_cast<char>('a' + i % 26);
   }
@@ -38,10 +40,11 @@ absl::StatusOr<std::string> DrawGrid(const ScheduleTable& table) {
                                                .norm_s = 0,
                                                .evaluate_s = 1});
   PD_ASSIGN_OR_RETURN(Simulation simulation, Simulate(table, options));
-  std::vector<std::string> rows(table.workers(),
+  std::vector<std::string> rows(simulation.workers.size(),
                                 std::string(std::lround(simulation.makespan_s), '.'));
   for (const Span& span : simulation.spans) {
-    std::string& row = rows[table.WorkerIndex(span.worker.stage, span.worker.replica)];
+    if (!IsCompute(span.instruction.op)) continue;
+    std::string& row = rows[WorkerIndex(table.shape, span.worker)];
     long start = std::lround(span.start_s);
     std::fill(row.begin() + start, row.begin() + std::lround(span.end_s), CellOf(span.instruction));
   }
@@ -52,8 +55,10 @@ absl::StatusOr<std::string> DrawGrid(const ScheduleTable& table) {
     const WorkerUse& use = simulation.workers[w];
     std::string label = replicated ? fmt::format("s{}.{}", use.worker.stage, use.worker.replica)
                                    : fmt::format("s{}", use.worker.stage);
+    int versions = 0;
+    for (const StageUse& stage : use.stages) versions = std::max(versions, stage.peak_versions);
     fmt::format_to(std::back_inserter(text), "{} {}  weight versions alive: {}\n", label, rows[w],
-                   use.peak_versions);
+                   versions);
   }
   return text;
 }

@@ -9,8 +9,9 @@
 
 namespace pipedream {
 
-// A row per worker, time to the right: digits forwards, letters backwards (two columns, or one each
-// for I and W), e evaluations, '.' waiting; updates and transfers take no time. For example
+// A row per worker, time to the right: digits forwards, letters backwards (two columns; of split
+// ones a small letter for I and a capital for W), e evaluations, '.' waiting; updates and transfers
+// take no time. For example
 //     s0 01..aabb
 //     s1 .0aa1bb.
 // with "weight versions alive: N" after each row. Errors as Simulate. Meant for some dozens of

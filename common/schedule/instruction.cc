@@ -32,6 +32,7 @@ constexpr std::array kOpNames = {
     OpName{Op::kSendEvaluation, "SE"},
     OpName{Op::kReceiveEvaluation, "RE"},
     OpName{Op::kReduce, "R"},
+    OpName{Op::kTie, "T"},
     OpName{Op::kNorm, "N"},
     OpName{Op::kPin, "P"},
     OpName{Op::kUnpin, "Q"},
@@ -115,6 +116,8 @@ bool IsReceive(Op op) {
 
 bool IsCompute(Op op) { return op <= Op::kEvaluate; }
 
+bool IsCollective(Op op) { return op == Op::kReduce || op == Op::kTie || op == Op::kNorm; }
+
 Counter CounterOf(Op op) {
   switch (op) {
     case Op::kForward:
@@ -132,6 +135,7 @@ Counter CounterOf(Op op) {
       return Counter::kEvaluation;
     case Op::kStep:
     case Op::kReduce:
+    case Op::kTie:
     case Op::kNorm:
       return Counter::kUpdate;
     case Op::kPin:
@@ -146,6 +150,7 @@ std::string Format(const Instruction& instruction) {
   auto out = std::back_inserter(text);
   if (CounterOf(instruction.op) != Counter::kNone)
     fmt::format_to(out, "{}", instruction.microbatch);
+  if (instruction.chunk != 0) fmt::format_to(out, "c{}", instruction.chunk);
   if (IsTransfer(instruction.op)) {
     fmt::format_to(out, "{}{}.{}", IsSend(instruction.op) ? '>' : '<', instruction.peer.stage,
                    instruction.peer.replica);
@@ -161,12 +166,15 @@ absl::StatusOr<Instruction> ParseInstruction(std::string_view text) {
   Scanner scanner(text);
   Instruction result;
   std::optional<Op> op = EatOp(scanner);
-  if (!op) return scanner.Expected("one of F B I W E U SA RA SG RG SE RE R N P Q");
+  if (!op) return scanner.Expected("one of F B I W E U SA RA SG RG SE RE R T N P Q");
   result.op = *op;
   if (CounterOf(result.op) != Counter::kNone) {
     int64_t number = 0;
     if (!scanner.EatNumber(&number)) return scanner.Expected("a number");
     result.microbatch = MicrobatchId(number);
+  }
+  if (scanner.Eat("c") && !scanner.EatNumber(&result.chunk)) {
+    return scanner.Expected("a chunk number");
   }
   if (IsTransfer(result.op)) PD_RETURN_IF_ERROR(ParsePeer(scanner, result));
   PD_RETURN_IF_ERROR(ParseVersion(scanner, result));

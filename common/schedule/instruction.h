@@ -27,7 +27,8 @@ enum class Op : uint8_t {
   kSendEvaluation,     // SE
   kReceiveEvaluation,  // RE
   kReduce,             // R: sum gradients over the stage's replicas
-  kNorm,               // N: sum squared norms over all stages (global clipping)
+  kTie,                // T: begin to sum the gradients of parameters that several stages hold
+  kNorm,               // N: begin to sum the squared norms of all stages' gradients
   kPin,                // P: keep `version` alive, though newer ones come, until its Unpin
   kUnpin,              // Q: let it go; follows the last Evaluate that reads it
 };
@@ -43,20 +44,23 @@ inline constexpr WeightVersion kNoVersion{-1};
 
 struct Instruction {
   Op op = Op::kForward;
-  // The microbatch for all but Step, Reduce and Norm; there: the update's number (0, 1, ...).
-  // Evaluation microbatches have numbers of their own, running over all evaluations. 0 for P, Q.
+  // The microbatch for all but Step, Reduce and Tie; there: the update's number (0, 1, ...); of
+  // Norm the norm's number (weight_policy.h). Evaluation microbatches have numbers of their own,
+  // running over all evaluations. 0 for P, Q.
   MicrobatchId microbatch = {};
   // Weights that F, B, I, W, E read and P, Q name; for U the version it makes. kNoVersion
   // elsewhere.
   WeightVersion version = kNoVersion;
   Peer peer = {};          // of sends and receives
   int32_t slot = kNoSlot;  // activation slot of F, B, I, W
+  int32_t chunk = 0;       // which of the worker's stages, in ascending order; 0 for T and N
   auto operator<=>(const Instruction&) const = default;
 };
 
 // "F3@v1#0", "B0@v0#0", "E5@v30", "U1->v2", "SA3>1.0", "RG3<1.0", "SE5>1.0", "R1", "N1", "P@v30";
-// the "@v" and "#slot" parts are absent where not assigned. Format and parse are inverses for
-// instructions whose unused fields hold their defaults.
+// with the chunk behind the number where it is not 0: "F3c1@v1#0", "Pc1@v30". The "@v" and "#slot"
+// parts are absent where not assigned. Format and parse are inverses for instructions whose unused
+// fields hold their defaults.
 std::string Format(const Instruction& instruction);
 // kInvalidArgument says what was expected after which part of `text`.
 absl::StatusOr<Instruction> ParseInstruction(std::string_view text);
@@ -68,6 +72,9 @@ bool IsSend(Op op);
 bool IsReceive(Op op);
 // F, B, I, W, E: runs a program of the stage.
 bool IsCompute(Op op);
+
+// R, T, N.
+bool IsCollective(Op op);
 
 // Which running number `Instruction::microbatch` is, by operation.
 enum class Counter : uint8_t { kTraining, kEvaluation, kUpdate, kNone };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace pipedream {
 namespace {
@@ -22,45 +21,112 @@ Op ReceiveOf(Op send) {
 
 }  // namespace
 
-LinkRules::LinkRules(const ScheduleShape& shape, int channel_slots)
+LinkRules::LinkRules(const ScheduleShape& shape, WeightPolicy policy, int channel_slots)
     : shape_(shape),
-      channel_slots_(channel_slots),
+      policy_(policy),
       workers_(WorkersOf(shape)),
       index_(shape),
       channels_(index_.size()),
-      groups_(shape.stages() + 1),
-      waiting_since_(workers_.size()),
+      groups_(shape.stages() + 2),
+      arrived_(workers_.size()),
       ended_(workers_.size()) {
-  for (size_t a = 0; a < workers_.size(); ++a) {
-    groups_[workers_[a].stage.value()].members.push_back(static_cast<int>(a));
-    groups_.back().members.push_back(static_cast<int>(a));
-    for (size_t b = 0; b < workers_.size(); ++b) {
-      if (!index_.AreNeighbours(workers_[a], workers_[b])) continue;
-      Channel& channel = channels_[index_.Of(workers_[a], workers_[b])];
-      channel.from = static_cast<int>(a);
-      channel.to = static_cast<int>(b);
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    const int worker = static_cast<int>(w);
+    stages_.push_back(StagesOn(shape, DeviceOf(shape, workers_[w].stage)));
+    bool tied = false;
+    for (StageId stage : stages_[w]) {
+      groups_[stage.value()].members.push_back(worker);
+      tied = tied ||
+             std::binary_search(shape.tied_stages.begin(), shape.tied_stages.end(), stage.value());
+    }
+    if (tied) groups_[shape.stages()].members.push_back(worker);
+    groups_.back().members.push_back(worker);
+  }
+  for (Group& group : groups_) group.arrivals.resize(group.members.size());
+  for (const ScheduleEdge& edge : EdgesOf(shape)) {
+    for (int a = 0; a < shape.replicas[edge.from]; ++a) {
+      for (int b = 0; b < shape.replicas[edge.to]; ++b) {
+        const Peer low{StageId(edge.from), ReplicaId(a)}, high{StageId(edge.to), ReplicaId(b)};
+        const int from = WorkerIndex(shape, low), to = WorkerIndex(shape, high);
+        const size_t slots = ChannelSlots(channel_slots, low.stage, high.stage);
+        channels_[index_.Of(low, high)] = {from, to, slots, {}};
+        channels_[index_.Of(high, low)] = {to, from, slots, {}};
+      }
     }
   }
 }
 
+Peer LinkRules::StageReplica(int worker, int chunk) const {
+  return {stages_[worker][chunk], workers_[worker].replica};
+}
+
 LinkRules::Outcome LinkRules::Try(int worker, const Instruction& instruction) {
   const Op op = instruction.op;
-  if (op == Op::kReduce || op == Op::kNorm) return TryCollective(worker, instruction);
+  if (op == Op::kReduce && !arrived_[worker]) Arrive(worker, GroupOf(worker, instruction));
+  arrived_[worker] = op == Op::kReduce;
+  for (const Wait& wait : WaitsOf(worker, instruction)) {
+    if (groups_[wait.group].Waits(wait.number)) return Outcome::kMustWait;
+  }
+  arrived_[worker] = false;
+  if (op == Op::kTie || op == Op::kNorm) Arrive(worker, GroupOf(worker, instruction));
   if (!IsSend(op) && !IsReceive(op)) return Outcome::kDone;
-  if (!index_.AreNeighbours(workers_[worker], instruction.peer)) {
-    return Fail("V5", fmt::format("{} names no worker of a neighbour stage", Format(instruction)));
+  if (!index_.AreConnected(StageReplica(worker, instruction.chunk), instruction.peer)) {
+    return Fail("V5", fmt::format("{} names no worker that an edge leads to", Format(instruction)));
   }
   return IsSend(op) ? TrySend(worker, instruction) : TryReceive(worker, instruction);
 }
 
+int LinkRules::GroupOf(int worker, const Instruction& instruction) const {
+  if (instruction.op == Op::kNorm) return groups() - 1;
+  if (instruction.op == Op::kTie) return shape_.stages();
+  return stages_[worker][instruction.chunk].value();
+}
+
+std::vector<LinkRules::Wait> LinkRules::WaitsOf(int worker, const Instruction& instruction) const {
+  std::vector<Wait> waits;
+  const int64_t number = instruction.microbatch.value();
+  const std::vector<int>& tied = shape_.tied_stages;
+  const int ties = shape_.stages();
+  if (instruction.op == Op::kReduce) {
+    waits.push_back({GroupOf(worker, instruction), number});
+  } else if (instruction.op == Op::kNorm && !tied.empty()) {
+    const std::vector<StageId>& own = stages_[worker];
+    if (std::find(own.begin(), own.end(), StageId(tied.front())) != own.end()) {
+      waits.push_back({ties, number});
+    }
+  } else if (instruction.op == Op::kStep) {
+    const StageId stage = stages_[worker][instruction.chunk];
+    if (std::binary_search(tied.begin(), tied.end(), stage.value()))
+      waits.push_back({ties, number});
+    const int64_t norm = shape_.global_norm ? NormOf(shape_, policy_, stage, number) : kNoNorm;
+    if (norm != kNoNorm) waits.push_back({groups() - 1, norm});
+  }
+  return waits;
+}
+
+// The members' programs name collectives in order, each once (WorkerRules), so counting suffices.
+void LinkRules::Arrive(int worker, int number) {
+  Group& group = groups_[number];
+  for (size_t k = 0; k < group.members.size(); ++k) {
+    if (group.members[k] == worker) ++group.arrivals[k];
+  }
+  const int64_t complete = *std::min_element(group.arrivals.begin(), group.arrivals.end());
+  if (complete == group.complete) return;
+  group.complete = complete;
+  for (int member : group.members) {
+    if (member != worker) woken_.push_back(member);
+  }
+}
+
 LinkRules::Channel& LinkRules::ChannelOf(int worker, const Instruction& instruction) {
-  return channels_[IsSend(instruction.op) ? index_.Of(workers_[worker], instruction.peer)
-                                          : index_.Of(instruction.peer, workers_[worker])];
+  const Peer self = StageReplica(worker, instruction.chunk);
+  return channels_[IsSend(instruction.op) ? index_.Of(self, instruction.peer)
+                                          : index_.Of(instruction.peer, self)];
 }
 
 LinkRules::Outcome LinkRules::TrySend(int worker, const Instruction& instruction) {
   Channel& channel = ChannelOf(worker, instruction);
-  if (channel.messages.size() >= channel_slots_) return Outcome::kMustWait;
+  if (channel.messages.size() >= channel.slots) return Outcome::kMustWait;
   channel.messages.push_back(instruction);
   if (channel.messages.size() == 1) woken_.push_back(channel.to);
   return Outcome::kDone;
@@ -74,38 +140,8 @@ LinkRules::Outcome LinkRules::TryReceive(int worker, const Instruction& instruct
     return Fail("V5", fmt::format("{} meets {}: the ends of the channel disagree about the order",
                                   Format(instruction), Format(message)));
   }
-  if (channel.messages.size() == channel_slots_) woken_.push_back(channel.from);
+  if (channel.messages.size() == channel.slots) woken_.push_back(channel.from);
   channel.messages.pop_front();
-  return Outcome::kDone;
-}
-
-const LinkRules::Group& LinkRules::GroupOf(int worker, const Instruction& instruction) const {
-  return instruction.op == Op::kNorm ? groups_.back() : groups_[workers_[worker].stage.value()];
-}
-
-LinkRules::Outcome LinkRules::TryCollective(int worker, const Instruction& instruction) {
-  Group& group = const_cast<Group&>(GroupOf(worker, instruction));
-  int64_t& since = waiting_since_[worker];
-  if (since != 0) {
-    if (since == group.generation + 1) return Outcome::kMustWait;
-    since = 0;
-    return Outcome::kDone;
-  }
-  int64_t number = instruction.microbatch.value();
-  if (group.arrived > 0 && group.number != number) {
-    return Fail("V6", fmt::format("{} meets number {} of the other members", Format(instruction),
-                                  group.number));
-  }
-  group.number = number;
-  if (++group.arrived < static_cast<int64_t>(group.members.size())) {
-    since = group.generation + 1;
-    return Outcome::kMustWait;
-  }
-  group.arrived = 0;
-  ++group.generation;
-  for (int member : group.members) {
-    if (member != worker) woken_.push_back(member);
-  }
   return Outcome::kDone;
 }
 
@@ -115,29 +151,29 @@ LinkRules::Outcome LinkRules::Fail(std::string_view rule, std::string text) {
 }
 
 Fault LinkRules::Blocked(int worker, const Instruction& instruction) const {
-  if (instruction.op == Op::kReduce || instruction.op == Op::kNorm) {
-    for (int member : GroupOf(worker, instruction).members) {
-      if (!ended_[member]) continue;
-      return {"V6",
-              fmt::format("{} waits for stage {} replica {}, whose program is over",
-                          Format(instruction), workers_[member].stage, workers_[member].replica)};
+  if (!IsSend(instruction.op) && !IsReceive(instruction.op)) {
+    for (const Wait& wait : WaitsOf(worker, instruction)) {
+      const Group& group = groups_[wait.group];
+      for (size_t k = 0; k < group.members.size(); ++k) {
+        const int member = group.members[k];
+        if (!ended_[member] || group.arrivals[k] > wait.number) continue;
+        return {"V6",
+                fmt::format("{} waits for stage {} replica {}, whose program is over",
+                            Format(instruction), workers_[member].stage, workers_[member].replica)};
+      }
     }
     return {"V9", fmt::format("deadlock: {} waits for other members", Format(instruction))};
   }
   const Peer& peer = instruction.peer;
-  if (ended_[WorkerOf(peer)]) {
+  if (ended_[WorkerIndex(shape_, peer)]) {
     return {"V5", fmt::format("{} has no counterpart: the program of {}.{} is over",
                               Format(instruction), peer.stage, peer.replica)};
   }
+  const Channel& channel = const_cast<LinkRules*>(this)->ChannelOf(worker, instruction);
   return {"V9", IsSend(instruction.op)
                     ? fmt::format("deadlock: {} waits for one of the channel's {} slots",
-                                  Format(instruction), channel_slots_)
+                                  Format(instruction), channel.slots)
                     : fmt::format("deadlock: {} waits for its message", Format(instruction))};
-}
-
-int LinkRules::WorkerOf(const Peer& peer) const {
-  return std::accumulate(shape_.replicas.begin(), shape_.replicas.begin() + peer.stage.value(),
-                         peer.replica.value());
 }
 
 std::optional<std::pair<int, Fault>> LinkRules::Finish() const {

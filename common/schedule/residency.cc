@@ -5,15 +5,25 @@
 
 namespace pipedream {
 
+Residency::Residency(const ScheduleShape& shape, WeightPolicy policy, StageId stage)
+    : shape_(shape), policy_(policy), stage_(stage) {
+  Hold(WeightVersion(0));
+}
+
 void Residency::Apply(const Instruction& instruction) {
   switch (instruction.op) {
     case Op::kForward:
       in_flight_.emplace_back(instruction.microbatch, instruction.version);
       peak_in_flight_ = std::max(peak_in_flight_, in_flight());
-      Hold(instruction.version);
+      if (BackwardReadsForwardVersion(policy_)) Hold(instruction.version);
       break;
     case Op::kBackward:
     case Op::kBackwardWeight:
+      peak_gradients_ =
+          std::max(peak_gradients_,
+                   static_cast<int>(UpdateOf(shape_, policy_, stage_, instruction.microbatch) -
+                                    latest_.value()) +
+                       1);
       Finish(instruction.microbatch);
       break;
     case Op::kStep:
@@ -58,7 +68,7 @@ void Residency::Drop(WeightVersion version) {
 void Residency::Finish(MicrobatchId microbatch) {
   for (auto entry = in_flight_.begin(); entry != in_flight_.end(); ++entry) {
     if (entry->first != microbatch) continue;
-    Drop(entry->second);
+    if (BackwardReadsForwardVersion(policy_)) Drop(entry->second);
     in_flight_.erase(entry);
     return;
   }

@@ -31,7 +31,8 @@ class Strides {
  public:
   // True if `later` is `earlier` one iteration on.
   bool Fit(const Instruction& earlier, const Instruction& later) {
-    if (earlier.op != later.op || earlier.slot != later.slot || earlier.peer != later.peer) {
+    if (earlier.op != later.op || earlier.slot != later.slot || earlier.peer != later.peer ||
+        earlier.chunk != later.chunk) {
       return false;
     }
     if (CounterOf(earlier.op) == Counter::kNone) {
@@ -97,6 +98,7 @@ class Lookalikes {
         token = (token ^ (value + 0x7F)) * 0xFF51AFD7ED558CCD;
       };
       mix(static_cast<uint64_t>(i.slot));
+      mix(static_cast<uint64_t>(i.chunk));
       mix(static_cast<uint64_t>(i.peer.stage.value()) << 32 |
           static_cast<uint32_t>(i.peer.replica.value()));
       if (CounterOf(i.op) != Counter::kNone) mix(step(ClassOf(i.op), i.microbatch.value()));
@@ -221,32 +223,46 @@ std::vector<ProgramBlock> RollInstructions(std::span<const Instruction> program)
   return Roller(program).Run();
 }
 
-StageProgram RollProgram(const ScheduleShape& shape, WeightPolicy policy, StageId stage,
-                         ReplicaId replica, std::span<const Instruction> program) {
-  StageProgram result{
-      .stage = stage, .replica = replica, .shape = shape, .policy = policy, .blocks = {}};
-  result.blocks = RollInstructions(program);
-  Residency residency;
-  for (const Instruction& instruction : program) {
-    residency.Apply(instruction);
-    result.slots = std::max(result.slots, instruction.slot + 1);
+StageProgram RollProgram(const ScheduleShape& shape, WeightPolicy policy, const Peer& worker,
+                         std::span<const Instruction> program) {
+  StageProgram result{.stage = worker.stage,
+                      .replica = worker.replica,
+                      .shape = shape,
+                      .policy = policy,
+                      .blocks = RollInstructions(program),
+                      .needs = {}};
+  std::vector<Residency> residency;
+  for (StageId stage : result.stages()) {
+    residency.emplace_back(shape, policy, stage);
+    result.needs.emplace_back();
   }
-  result.versions = residency.peak_versions();
+  for (const Instruction& instruction : program) {
+    if (instruction.op == Op::kTie || instruction.op == Op::kNorm) continue;
+    residency[instruction.chunk].Apply(instruction);
+    int32_t& slots = result.needs[instruction.chunk].slots;
+    slots = std::max(slots, instruction.slot + 1);
+  }
+  for (size_t chunk = 0; chunk < residency.size(); ++chunk) {
+    result.needs[chunk].versions = residency[chunk].peak_versions();
+    result.needs[chunk].gradients = residency[chunk].peak_gradients();
+  }
   return result;
 }
 
-absl::StatusOr<StageProgram> Roll(const ScheduleTable& table, StageId stage, ReplicaId replica) {
+absl::StatusOr<StageProgram> Roll(const ScheduleTable& table, const Peer& worker) {
   PD_RETURN_IF_ERROR(Validate(table.shape));
-  if (stage.value() < 0 || stage.value() >= table.shape.stages() || replica.value() < 0 ||
-      replica.value() >= table.shape.replicas[stage.value()]) {
-    return InvalidArgument("schedule '{}' has no stage {} replica {}", table.name, stage, replica);
+  const std::vector<Peer> workers = WorkersOf(table.shape);
+  auto found = std::find(workers.begin(), workers.end(), worker);
+  if (found == workers.end()) {
+    return InvalidArgument("schedule '{}' has no worker of stage {} replica {}", table.name,
+                           worker.stage, worker.replica);
   }
-  int index = table.WorkerIndex(stage, replica);
-  if (index >= table.workers()) {
+  const size_t index = found - workers.begin();
+  if (index >= table.programs.size()) {
     return InvalidArgument("schedule '{}' has {} programs, none for stage {} replica {}",
-                           table.name, table.workers(), stage, replica);
+                           table.name, table.workers(), worker.stage, worker.replica);
   }
-  return RollProgram(table.shape, table.policy, stage, replica, table.programs[index]);
+  return RollProgram(table.shape, table.policy, worker, table.programs[index]);
 }
 
 std::vector<Instruction> Unroll(const StageProgram& program) {

@@ -14,7 +14,7 @@ namespace pipedream {
 std::vector<ProgramBlock> RollInstructions(std::span<const Instruction> program);
 
 // RollInstructions, and what the program needs at run time.
-StageProgram RollProgram(const ScheduleShape& shape, WeightPolicy policy, StageId stage,
-                         ReplicaId replica, std::span<const Instruction> program);
+StageProgram RollProgram(const ScheduleShape& shape, WeightPolicy policy, const Peer& worker,
+                         std::span<const Instruction> program);
 
 }  // namespace pipedream

@@ -48,13 +48,26 @@ absl::StatusOr<std::vector<StageProgram>> MakePrograms(std::string_view schedule
   PD_RETURN_IF_ERROR(info->check(shape));
   std::vector<StageProgram> programs;
   for (const Peer& worker : WorkersOf(shape)) {
-    WorkerContext context{shape, info->policy, worker.stage, worker.replica};
+    WorkerContext context(shape, info->policy, worker);
     PD_ASSIGN_OR_RETURN(Program program,
                         LowerProgram(context, info->emit(shape, worker.stage, worker.replica)));
-    programs.push_back(RollProgram(shape, info->policy, worker.stage, worker.replica, program));
+    programs.push_back(RollProgram(shape, info->policy, worker, program));
   }
   if (absl::Status status = ValidateAndSizeChannels(programs); !status.ok()) {
     return Annotate(status, std::string("schedule ") + std::string(schedule));
+  }
+  return programs;
+}
+
+absl::StatusOr<std::vector<StageProgram>> MakePrograms(const ScheduleTable& compute_only) {
+  PD_ASSIGN_OR_RETURN(ScheduleTable table, LowerTable(compute_only));
+  std::vector<StageProgram> programs;
+  for (const Peer& worker : WorkersOf(table.shape)) {
+    PD_ASSIGN_OR_RETURN(StageProgram program, Roll(table, worker));
+    programs.push_back(std::move(program));
+  }
+  if (absl::Status status = ValidateAndSizeChannels(programs); !status.ok()) {
+    return Annotate(status, "schedule " + table.name);
   }
   return programs;
 }

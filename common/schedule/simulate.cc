@@ -16,15 +16,7 @@ namespace {
 // When a channel's messages arrive and when they are received, in order.
 struct ChannelTimes {
   std::deque<double> arrivals;    // sent, not yet received
-  std::deque<double> receptions;  // of the last `channel_slots` messages
-  double free_s = 0;              // when the link can take the next message
-};
-
-// A collective in progress: R of a stage, or N.
-struct Meeting {
-  double last_arrival_s = 0;
-  size_t arrived = 0;
-  double end_s = 0;  // of the last complete one
+  std::deque<double> receptions;  // of as many of the last messages as the channel has slots
 };
 
 bool UsesActivationBytes(Op op) { return op != Op::kSendGradient; }
@@ -33,21 +25,32 @@ bool UsesActivationBytes(Op op) { return op != Op::kSendGradient; }
 // that it waits for has been timed.
 class Player {
  public:
-  Player(const ScheduleShape& shape, std::vector<InstructionStream> streams,
+  Player(const ScheduleShape& shape, WeightPolicy policy, std::vector<InstructionStream> streams,
          const SimulateOptions& options)
       : shape_(shape),
+        policy_(policy),
         options_(options),
         workers_(WorkersOf(shape)),
+        edges_(EdgesOf(shape)),
         index_(shape),
         streams_(std::move(streams)),
-        rules_(shape, options.channel_slots > 0 ? options.channel_slots : 1 << 30),
+        rules_(shape, policy, options.channel_slots > 0 ? options.channel_slots : 1 << 20),
         channels_(index_.size()),
-        meetings_(shape.stages() + 1),
+        link_free_s_(workers_.size() * workers_.size()),
+        last_arrival_s_(rules_.groups()),
         joined_(workers_.size()),
         clocks_(workers_.size()),
-        residency_(workers_.size()),
         retired_s_(shape.microbatches()) {
-    for (const Peer& worker : workers_) result_.workers.push_back({.worker = worker});
+    for (const Peer& worker : workers_) {
+      stages_.push_back(StagesOn(shape, DeviceOf(shape, worker.stage)));
+      residency_.emplace_back();
+      WorkerUse use{.worker = worker, .stages = {}};
+      for (StageId stage : stages_.back()) {
+        residency_.back().emplace_back(shape, policy, stage);
+        use.stages.push_back({.stage = stage});
+      }
+      result_.workers.push_back(std::move(use));
+    }
   }
 
   absl::StatusOr<Simulation> Run() {
@@ -78,37 +81,52 @@ class Player {
         return FailedPrecondition("stage {} replica {}: {}", workers_[worker].stage,
                                   workers_[worker].replica, rules_.fault().text);
       }
-      const bool collective = instruction.op == Op::kReduce || instruction.op == Op::kNorm;
-      if (collective) Arrive(worker, instruction);
+      if (instruction.op == Op::kReduce) Arrive(worker, instruction);
       if (outcome == LinkRules::Outcome::kMustWait) return absl::OkStatus();
       Play(worker, instruction);
-      residency_[worker].Apply(instruction);
+      Hold(worker, instruction);
     }
     rules_.End(worker);
     return absl::OkStatus();
   }
 
-  Meeting& MeetingOf(int worker, Op op) {
-    return op == Op::kNorm ? meetings_.back() : meetings_[workers_[worker].stage.value()];
-  }
-
-  // Notes a member's coming, once per meeting; the last one's coming ends it.
+  // Notes a member's coming to a collective, once.
   void Arrive(int worker, const Instruction& instruction) {
     if (joined_[worker]) return;
     joined_[worker] = true;
-    Meeting& meeting = MeetingOf(worker, instruction.op);
-    meeting.last_arrival_s = std::max(meeting.last_arrival_s, clocks_[worker]);
-    const size_t members = instruction.op == Op::kNorm
-                               ? workers_.size()
-                               : shape_.replicas[workers_[worker].stage.value()];
-    if (++meeting.arrived < members) return;
-    meeting.arrived = 0;
-    meeting.end_s = std::exchange(meeting.last_arrival_s, 0.0);
+    std::vector<double>& times = last_arrival_s_[rules_.GroupOf(worker, instruction)];
+    const size_t number = instruction.microbatch.value();
+    if (times.size() <= number) times.resize(number + 1);
+    times[number] = std::max(times[number], clocks_[worker]);
+  }
+
+  // Moves the clock on to the end of the collectives that the instruction waits for.
+  void WaitForCollectives(int worker, const Instruction& instruction, double norm_s) {
+    for (const LinkRules::Wait& wait : rules_.WaitsOf(worker, instruction)) {
+      const bool norm = wait.group == rules_.groups() - 1;
+      clocks_[worker] =
+          std::max(clocks_[worker], last_arrival_s_[wait.group][wait.number] + (norm ? norm_s : 0));
+    }
+  }
+
+  void Hold(int worker, const Instruction& instruction) {
+    if (instruction.op == Op::kTie || instruction.op == Op::kNorm) return;
+    std::vector<Residency>& held = residency_[worker];
+    held[instruction.chunk].Apply(instruction);
+    if (instruction.op != Op::kForward) return;
+    WorkerUse& use = result_.workers[worker];
+    int in_flight = 0;
+    for (const Residency& one : held) in_flight += one.in_flight();
+    use.peak_in_flight = std::max(use.peak_in_flight, in_flight);
+    StageUse& stage = use.stages[instruction.chunk];
+    stage.staleness =
+        std::max(stage.staleness, UpdateOf(shape_, policy_, stage.stage, instruction.microbatch) -
+                                      instruction.version.value());
   }
 
   // Moves the worker's clock over an instruction that may run.
   void Play(int worker, const Instruction& instruction) {
-    const StageCosts& costs = options_.stages[workers_[worker].stage.value()];
+    const StageCosts& costs = options_.stages[stages_[worker][instruction.chunk].value()];
     switch (instruction.op) {
       case Op::kForward:
         return Spend(worker, instruction, costs.forward_s);
@@ -123,13 +141,18 @@ class Player {
       case Op::kEvaluate:
         return Spend(worker, instruction, costs.evaluate_s);
       case Op::kStep:
+        WaitForCollectives(worker, instruction, costs.norm_s);
         return Spend(worker, instruction, costs.step_s);
       case Op::kReduce:
-      case Op::kNorm:
         joined_[worker] = false;
-        clocks_[worker] = std::max(clocks_[worker], MeetingOf(worker, instruction.op).end_s);
-        return Spend(worker, instruction,
-                     instruction.op == Op::kNorm ? costs.norm_s : costs.reduce_s);
+        WaitForCollectives(worker, instruction, 0);
+        return Spend(worker, instruction, costs.reduce_s);
+      case Op::kTie:
+      case Op::kNorm:
+        WaitForCollectives(worker, instruction, 0);
+        Arrive(worker, instruction);
+        joined_[worker] = false;
+        return;
       case Op::kPin:
       case Op::kUnpin:
         return;
@@ -146,35 +169,52 @@ class Player {
 
   void Retire(int worker, const Instruction& instruction) {
     int64_t i = instruction.microbatch.value();
-    if (workers_[worker].stage.value() == 0 && i < std::ssize(retired_s_)) {
+    if (stages_[worker][instruction.chunk].value() == 0 && i < std::ssize(retired_s_)) {
       retired_s_[i] = clocks_[worker];
     }
   }
 
+  Peer StageReplica(int worker, const Instruction& instruction) const {
+    return {stages_[worker][instruction.chunk], workers_[worker].replica};
+  }
+
+  LinkCosts CostsOfLink(const Peer& a, const Peer& b) const {
+    if (options_.links.empty()) return {};
+    const int low = std::min(a.stage, b.stage).value(), high = std::max(a.stage, b.stage).value();
+    for (size_t e = 0; e < edges_.size(); ++e) {
+      if (edges_[e].from == low && edges_[e].to == high) return options_.links[e];
+    }
+    return {};
+  }
+
   void Send(int worker, const Instruction& instruction) {
-    ChannelTimes& channel = channels_[index_.Of(workers_[worker], instruction.peer)];
+    const Peer self = StageReplica(worker, instruction);
+    const int target = WorkerIndex(shape_, instruction.peer);
+    ChannelTimes& channel = channels_[index_.Of(self, instruction.peer)];
     double& clock = clocks_[worker];
     // The slot that this message takes was given back when its last user was received.
-    const size_t slots = options_.channel_slots;
+    const size_t slots =
+        options_.channel_slots == 0
+            ? 0
+            : ChannelSlots(options_.channel_slots, self.stage, instruction.peer.stage);
     if (slots > 0 && channel.arrivals.size() + channel.receptions.size() >= slots) {
       clock = std::max(clock, channel.receptions.front());
       channel.receptions.pop_front();
     }
-    double start = std::max(clock, channel.free_s);
-    LinkCosts link;
-    if (!options_.links.empty()) {
-      link = options_.links[std::min(workers_[worker].stage, instruction.peer.stage).value()];
-    }
-    double bytes =
+    if (target == worker) return channel.arrivals.push_back(clock);
+    const LinkCosts link = CostsOfLink(self, instruction.peer);
+    double& free_s = link_free_s_[worker * workers_.size() + target];
+    const double start = std::max(clock, free_s);
+    const double bytes =
         UsesActivationBytes(instruction.op) ? link.activation_bytes : link.gradient_bytes;
-    channel.free_s =
-        start + (link.bandwidth_bytes_per_s > 0 ? bytes / link.bandwidth_bytes_per_s : 0.0);
-    channel.arrivals.push_back(channel.free_s + link.latency_s);
+    free_s = start + (link.bandwidth_bytes_per_s > 0 ? bytes / link.bandwidth_bytes_per_s : 0.0);
+    channel.arrivals.push_back(free_s + link.latency_s);
     Record(worker, instruction, start, channel.arrivals.back());
   }
 
   void Receive(int worker, const Instruction& instruction) {
-    ChannelTimes& channel = channels_[index_.Of(instruction.peer, workers_[worker])];
+    ChannelTimes& channel =
+        channels_[index_.Of(instruction.peer, StageReplica(worker, instruction))];
     clocks_[worker] = std::max(clocks_[worker], channel.arrivals.front());
     channel.arrivals.pop_front();
     if (options_.channel_slots > 0) channel.receptions.push_back(clocks_[worker]);
@@ -194,8 +234,10 @@ class Player {
       WorkerUse& use = result_.workers[w];
       busy += use.busy_s;
       use.bubble = makespan > 0 ? 1 - use.busy_s / makespan : 0;
-      use.peak_in_flight = residency_[w].peak_in_flight();
-      use.peak_versions = residency_[w].peak_versions();
+      for (size_t k = 0; k < use.stages.size(); ++k) {
+        use.stages[k].peak_in_flight = residency_[w][k].peak_in_flight();
+        use.stages[k].peak_versions = residency_[w][k].peak_versions();
+      }
     }
     if (makespan > 0) result_.bubble = 1 - busy / (makespan * static_cast<double>(workers_.size()));
     result_.steady_s_per_microbatch = SteadyRate();
@@ -212,17 +254,21 @@ class Player {
   }
 
   const ScheduleShape& shape_;
+  WeightPolicy policy_;
   const SimulateOptions& options_;
   std::vector<Peer> workers_;
+  std::vector<std::vector<StageId>> stages_;  // of each worker, by chunk
+  std::vector<ScheduleEdge> edges_;
   ChannelIndex index_;
   std::vector<InstructionStream> streams_;
   LinkRules rules_;
   std::vector<ChannelTimes> channels_;
-  std::vector<Meeting> meetings_;  // by stage; the last is of all workers
+  std::vector<double> link_free_s_;  // by worker from and to: when it can take the next message
+  std::vector<std::vector<double>> last_arrival_s_;  // by group of LinkRules and number
   std::vector<bool> joined_;
   std::vector<double> clocks_;
-  std::vector<Residency> residency_;
-  std::vector<double> retired_s_;  // when stage 0 has done with a microbatch
+  std::vector<std::vector<Residency>> residency_;  // by chunk
+  std::vector<double> retired_s_;                  // when stage 0 has done with a microbatch
   Simulation result_;
 };
 
@@ -236,9 +282,9 @@ absl::Status CheckCosts(const ScheduleShape& shape, size_t workers,
     return InvalidArgument("costs of {} stages given, the schedule has {}", options.stages.size(),
                            shape.stages());
   }
-  if (!options.links.empty() && options.links.size() + 1 != shape.replicas.size()) {
-    return InvalidArgument("costs of {} links given, the schedule has {} boundaries",
-                           options.links.size(), shape.stages() - 1);
+  if (!options.links.empty() && options.links.size() != EdgesOf(shape).size()) {
+    return InvalidArgument("costs of {} links given, the schedule has {} edges between stages",
+                           options.links.size(), EdgesOf(shape).size());
   }
   return absl::OkStatus();
 }
@@ -247,14 +293,14 @@ absl::Status CheckCosts(const ScheduleShape& shape, size_t workers,
 
 absl::StatusOr<Simulation> Simulate(const ScheduleTable& table, const SimulateOptions& options) {
   PD_RETURN_IF_ERROR(CheckCosts(table.shape, table.programs.size(), options));
-  return Player(table.shape, StreamsOf(table), options).Run();
+  return Player(table.shape, table.policy, StreamsOf(table), options).Run();
 }
 
 absl::StatusOr<Simulation> Simulate(const std::vector<StageProgram>& programs,
                                     const SimulateOptions& options) {
   if (programs.empty()) return InvalidArgument("no programs to simulate");
   PD_RETURN_IF_ERROR(CheckCosts(programs[0].shape, programs.size(), options));
-  return Player(programs[0].shape, StreamsOf(programs), options).Run();
+  return Player(programs[0].shape, programs[0].policy, StreamsOf(programs), options).Run();
 }
 
 }  // namespace pipedream

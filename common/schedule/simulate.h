@@ -22,8 +22,9 @@ struct StageCosts {
   double evaluate_s = 0;
 };
 
-// Between stage s and s + 1. Every pair of replicas has a link of its own in each direction; a
-// message occupies it for bytes / bandwidth and arrives `latency_s` after that.
+// Of an edge between two stages. Every two workers have a link of their own in each direction,
+// which all their messages share: one occupies it for bytes / bandwidth and arrives `latency_s`
+// after that. Messages inside a worker cost nothing.
 struct LinkCosts {
   double latency_s = 0;
   double bandwidth_bytes_per_s = 0;  // 0: unlimited
@@ -33,18 +34,27 @@ struct LinkCosts {
 
 struct SimulateOptions {
   std::vector<StageCosts> stages;  // one per stage
-  std::vector<LinkCosts> links;    // one per boundary; empty: transfers cost nothing
-  // A sender waits while so many of its messages have not been received; 0: never.
+  std::vector<LinkCosts> links;    // one per edge (EdgesOf); empty: transfers cost nothing
+  // A sender waits while so many of its messages have not been received (more on edges that skip
+  // stages, see ChannelSlots); 0: never.
   int channel_slots = 0;
   bool record_spans = false;
+};
+
+// What a stage replica holds at most.
+struct StageUse {
+  StageId stage;
+  int peak_in_flight = 0;  // activations of so many microbatches kept at once
+  int peak_versions = 1;   // weight versions alive at once
+  int64_t staleness = 0;   // updates between the version a microbatch reads and the one it enters
 };
 
 struct WorkerUse {
   Peer worker;
   double busy_s = 0;       // computing, stepping, reducing
   double bubble = 0;       // the share of the makespan in which it is not
-  int peak_in_flight = 0;  // activations of so many microbatches kept at once
-  int peak_versions = 1;   // weight versions alive at once
+  int peak_in_flight = 0;  // activations of its stages kept at once
+  std::vector<StageUse> stages;
 };
 
 struct Simulation {
@@ -53,7 +63,7 @@ struct Simulation {
   // the last of their minibatch and round; over the whole run if that is too short.
   double steady_s_per_microbatch = 0;
   double bubble = 0;               // of all workers together
-  std::vector<WorkerUse> workers;  // by WorkerIndex
+  std::vector<WorkerUse> workers;  // in the order of WorkersOf
   std::vector<Span> spans;         // if asked for; in order of each worker
 };
 

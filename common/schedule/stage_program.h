@@ -2,8 +2,10 @@
 // millions of microbatches stays small, plus what must be allocated before the first step.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "common/schedule/schedule_table.h"
@@ -22,22 +24,35 @@ struct ProgramBlock {
   bool operator==(const ProgramBlock&) const = default;
 };
 
+// What one of the worker's stages must have room for.
+struct StageNeeds {
+  int32_t slots = 1;      // activation slots: microbatches in flight at most
+  int32_t versions = 1;   // weight versions alive at most
+  int32_t gradients = 1;  // gradient sums: 2 where an update waits while the next one is summed
+  bool operator==(const StageNeeds&) const = default;
+};
+
 struct StageProgram {
-  StageId stage;
+  StageId stage;  // the first of the worker's stages
   ReplicaId replica;
   ScheduleShape shape;
   WeightPolicy policy = WeightPolicy::kStash;
   std::vector<ProgramBlock> blocks;
-  int32_t slots = 1;     // activation slots: microbatches in flight at most
-  int32_t versions = 1;  // weight versions alive at most
-  // Messages that every channel must be able to hold, or the run would deadlock (rule V9).
+  std::vector<StageNeeds> needs;  // by chunk
+  // Messages that the channel of an edge between neighbour stages must be able to hold, or the run
+  // would deadlock (rule V9); see ChannelSlots.
   int32_t channel_slots = 2;
   bool operator==(const StageProgram&) const = default;
 
-  bool first() const { return stage.value() == 0; }
-  bool last() const { return stage.value() + 1 == shape.stages(); }
+  std::vector<StageId> stages() const { return StagesOn(shape, DeviceOf(shape, stage)); }
   int64_t instruction_count() const;
 };
+
+// Messages that the channel between two stages holds: one that skips stages holds as many as the
+// channels that it spares together.
+inline int ChannelSlots(int channel_slots, StageId a, StageId b) {
+  return channel_slots * std::max(std::abs(a.value() - b.value()), 1);
+}
 
 // Walks a program without unrolling it. Cheap to copy.
 class ProgramCursor {

@@ -1,6 +1,6 @@
 #include "common/schedule/stream.h"
 
-#include <cstdlib>
+#include <algorithm>
 
 namespace pipedream {
 
@@ -16,18 +16,11 @@ std::vector<InstructionStream> StreamsOf(const std::vector<StageProgram>& progra
   return streams;
 }
 
-std::vector<Peer> WorkersOf(const ScheduleShape& shape) {
-  std::vector<Peer> workers;
-  for (int s = 0; s < shape.stages(); ++s) {
-    for (int q = 0; q < shape.replicas[s]; ++q) workers.push_back({StageId(s), ReplicaId(q)});
-  }
-  return workers;
-}
-
-ChannelIndex::ChannelIndex(const ScheduleShape& shape) : replicas_(shape.replicas) {
-  for (size_t s = 0; s + 1 < replicas_.size(); ++s) {
-    base_.push_back(size_);
-    size_ += 2 * replicas_[s] * replicas_[s + 1];
+ChannelIndex::ChannelIndex(const ScheduleShape& shape)
+    : replicas_(shape.replicas), base_(replicas_.size() * replicas_.size(), -1) {
+  for (const ScheduleEdge& edge : EdgesOf(shape)) {
+    Base(edge.from, edge.to) = size_;
+    size_ += 2 * replicas_[edge.from] * replicas_[edge.to];
   }
 }
 
@@ -35,16 +28,19 @@ int ChannelIndex::Of(const Peer& from, const Peer& to) const {
   const bool forward = from.stage < to.stage;
   const Peer& low = forward ? from : to;
   const Peer& high = forward ? to : from;
-  int s = low.stage.value();
-  int pair = low.replica.value() * replicas_[s + 1] + high.replica.value();
-  return base_[s] + 2 * pair + (forward ? 0 : 1);
+  int pair = low.replica.value() * replicas_[high.stage.value()] + high.replica.value();
+  return Base(low.stage.value(), high.stage.value()) + 2 * pair + (forward ? 0 : 1);
 }
 
-bool ChannelIndex::AreNeighbours(const Peer& worker, const Peer& peer) const {
-  int s = peer.stage.value();
-  return std::abs(s - worker.stage.value()) == 1 && s >= 0 &&
-         s < static_cast<int>(replicas_.size()) && peer.replica.value() >= 0 &&
+bool ChannelIndex::Exists(const Peer& peer) const {
+  const int s = peer.stage.value();
+  return s >= 0 && s < static_cast<int>(replicas_.size()) && peer.replica.value() >= 0 &&
          peer.replica.value() < replicas_[s];
+}
+
+bool ChannelIndex::AreConnected(const Peer& from, const Peer& to) const {
+  return Exists(from) && Exists(to) &&
+         Base(std::min(from.stage, to.stage).value(), std::max(from.stage, to.stage).value()) >= 0;
 }
 
 }  // namespace pipedream

@@ -44,22 +44,23 @@ class InstructionStream {
 std::vector<InstructionStream> StreamsOf(const ScheduleTable& table);
 std::vector<InstructionStream> StreamsOf(const std::vector<StageProgram>& programs);
 
-// The (stage, replica) of each worker, in WorkerIndex order.
-std::vector<Peer> WorkersOf(const ScheduleShape& shape);
-
-// A number for every channel: one per pair of replicas of neighbour stages and direction.
+// A number for every channel: one per edge, pair of replicas and direction.
 class ChannelIndex {
  public:
   explicit ChannelIndex(const ScheduleShape& shape);
   int size() const { return size_; }
-  // REQUIRES: `from` and `to` exist in the shape and are in neighbour stages.
+  // REQUIRES: AreConnected(from, to).
   int Of(const Peer& from, const Peer& to) const;
-  // Whether there is such a worker beside `worker`.
-  bool AreNeighbours(const Peer& worker, const Peer& peer) const;
+  // Whether such stage replicas exist and an edge joins their stages.
+  bool AreConnected(const Peer& from, const Peer& to) const;
 
  private:
+  bool Exists(const Peer& peer) const;
+  int& Base(int low, int high) { return base_[low * replicas_.size() + high]; }
+  int Base(int low, int high) const { return base_[low * replicas_.size() + high]; }
+
   std::vector<int> replicas_;
-  std::vector<int> base_;  // per boundary; forward channels first, then those backward
+  std::vector<int> base_;  // by (from, to) of the edge; -1: no edge
   int size_ = 0;
 };
 

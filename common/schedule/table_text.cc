@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <iterator>
 #include <optional>
@@ -45,12 +47,54 @@ bool ParseList(std::string_view text, std::vector<int>* values) {
   }
 }
 
+constexpr std::array<std::pair<WeightPolicy, std::string_view>, 5> kPolicyNames = {
+    {{WeightPolicy::kFlush, "flush"},
+     {WeightPolicy::kStash, "stash"},
+     {WeightPolicy::kVerticalSync, "vsync"},
+     {WeightPolicy::kDoubleBuffer, "2bw"},
+     {WeightPolicy::kSingle, "single"}}};
+
+bool ParsePolicy(std::string_view text, WeightPolicy* policy) {
+  for (const auto& [known, name] : kPolicyNames) {
+    if (name != text) continue;
+    *policy = known;
+    return true;
+  }
+  return false;
+}
+
+// "0>1,0>3!": from, to, and "!" where no gradient comes back.
+bool ParseEdges(std::string_view text, std::vector<ScheduleEdge>* edges) {
+  edges->clear();
+  while (true) {
+    size_t comma = text.find(',');
+    std::string_view part = text.substr(0, comma);
+    ScheduleEdge edge;
+    edge.gradient = !part.ends_with('!');
+    if (!edge.gradient) part.remove_suffix(1);
+    size_t arrow = part.find('>');
+    if (arrow == std::string_view::npos || !ParseNumber(part.substr(0, arrow), &edge.from) ||
+        !ParseNumber(part.substr(arrow + 1), &edge.to)) {
+      return false;
+    }
+    edges->push_back(edge);
+    if (comma == std::string_view::npos) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string FormatEdges(const std::vector<ScheduleEdge>& edges) {
+  std::string text;
+  for (const ScheduleEdge& edge : edges) {
+    fmt::format_to(std::back_inserter(text), "{}{}>{}{}", text.empty() ? "" : ",", edge.from,
+                   edge.to, edge.gradient ? "" : "!");
+  }
+  return text;
+}
+
 bool ParseField(std::string_view key, std::string_view value, ScheduleTable& table) {
   ScheduleShape& shape = table.shape;
-  if (key == "policy") {
-    table.policy = value == "flush" ? WeightPolicy::kFlush : WeightPolicy::kStash;
-    return value == "flush" || value == "stash";
-  }
+  if (key == "policy") return ParsePolicy(value, &table.policy);
   if (key == "replicas") return ParseList(value, &shape.replicas);
   if (key == "minibatches_per_epoch") return ParseNumber(value, &shape.minibatches_per_epoch);
   if (key == "epochs") return ParseNumber(value, &shape.epochs);
@@ -61,6 +105,9 @@ bool ParseField(std::string_view key, std::string_view value, ScheduleTable& tab
     shape.global_norm = value == "yes";
     return value == "yes" || value == "no";
   }
+  if (key == "devices") return ParseList(value, &shape.device_of);
+  if (key == "edges") return ParseEdges(value, &shape.edges);
+  if (key == "tied") return ParseList(value, &shape.tied_stages);
   return false;
 }
 
@@ -70,9 +117,7 @@ class TableParser {
 
   absl::StatusOr<ScheduleTable> Parse() {
     PD_RETURN_IF_ERROR(ParseHeader());
-    for (int s = 0; s < table_.shape.stages(); ++s) {
-      for (int q = 0; q < table_.shape.replicas[s]; ++q) PD_RETURN_IF_ERROR(ParseProgram(s, q));
-    }
+    for (const Peer& worker : WorkersOf(table_.shape)) PD_RETURN_IF_ERROR(ParseProgram(worker));
     if (NextLine()) return Fault(1, "expected the end: the header declares no more workers");
     return std::move(table_);
   }
@@ -117,9 +162,9 @@ class TableParser {
     return absl::OkStatus();
   }
 
-  absl::Status ParseProgram(int stage, int replica) {
+  absl::Status ParseProgram(const Peer& worker) {
     size_t at = 0;
-    std::string label = fmt::format("s{}.r{}:", stage, replica);
+    std::string label = fmt::format("s{}.r{}:", worker.stage, worker.replica);
     if (!NextLine()) return Fault(1, fmt::format("expected the line of '{}'", label));
     std::optional<Word> word = NextWord(line_, at);
     if (word->text != label) return Fault(word->column, fmt::format("expected '{}'", label));
@@ -143,25 +188,34 @@ class TableParser {
 
 }  // namespace
 
+std::string_view PolicyName(WeightPolicy policy) {
+  return kPolicyNames.at(static_cast<size_t>(policy)).second;
+}
+
 std::string FormatTable(const ScheduleTable& table) {
   const ScheduleShape& shape = table.shape;
   std::string text = fmt::format(
       "schedule {} policy={} replicas={} minibatches_per_epoch={} epochs={} microbatches={} "
-      "evaluation={} warmup={} norm={}\n",
-      table.name, table.policy == WeightPolicy::kFlush ? "flush" : "stash",
-      fmt::join(shape.replicas, ","), shape.minibatches_per_epoch, shape.epochs,
-      shape.microbatches_per_minibatch, shape.evaluation_microbatches,
+      "evaluation={} warmup={} norm={}",
+      table.name, PolicyName(table.policy), fmt::join(shape.replicas, ","),
+      shape.minibatches_per_epoch, shape.epochs, shape.microbatches_per_minibatch,
+      shape.evaluation_microbatches,
       shape.warmup.empty() ? "rule" : fmt::format("{}", fmt::join(shape.warmup, ",")),
       shape.global_norm ? "yes" : "no");
-  for (int s = 0; s < shape.stages(); ++s) {
-    for (int q = 0; q < shape.replicas[s]; ++q) {
-      fmt::format_to(std::back_inserter(text), "s{}.r{}:", s, q);
-      for (const Instruction& i : table.programs[table.WorkerIndex(StageId(s), ReplicaId(q))]) {
-        text += ' ';
-        text += Format(i);
-      }
-      text += '\n';
+  auto out = std::back_inserter(text);
+  if (!shape.device_of.empty()) fmt::format_to(out, " devices={}", fmt::join(shape.device_of, ","));
+  if (!shape.edges.empty()) fmt::format_to(out, " edges={}", FormatEdges(shape.edges));
+  if (!shape.tied_stages.empty())
+    fmt::format_to(out, " tied={}", fmt::join(shape.tied_stages, ","));
+  text += '\n';
+  std::vector<Peer> workers = WorkersOf(shape);
+  for (size_t w = 0; w < std::min(workers.size(), table.programs.size()); ++w) {
+    fmt::format_to(out, "s{}.r{}:", workers[w].stage, workers[w].replica);
+    for (const Instruction& i : table.programs[w]) {
+      text += ' ';
+      text += Format(i);
     }
+    text += '\n';
   }
   return text;
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kCellsAround = 10;
 
-// "a" .. "z" for backwards, the last digit for forwards: the picture's way to write a microbatch.
+// The last digit for forwards, "a" .. "z" for backwards, "A" .. "Z" for their second halves.
 std::string Cell(const Instruction& instruction) {
   int64_t i = instruction.microbatch.value();
   switch (instruction.op) {
@@ -28,8 +28,9 @@ std::string Cell(const Instruction& instruction) {
       return std::string(1, static_cast<char>('0' + i % 10));
     case Op::kBackward:
     case Op::kBackwardInput:
-    case Op::kBackwardWeight:
       return std::string(1, static_cast<char>('a' + i % 26));
+    case Op::kBackwardWeight:
+      return std::string(1, static_cast<char>('A' + i % 26));
     case Op::kEvaluate:
       return "e";
     case Op::kStep:
@@ -84,24 +85,24 @@ class Validation {
     return RunTogether();
   }
 
-  // The rules of one worker alone; what it held.
-  absl::StatusOr<Residency> RunAlone(size_t worker) const {
-    const Peer& at = workers_[worker];
-    const StageMemory* memory =
-        options_.memory.empty() ? nullptr : &options_.memory[at.stage.value()];
-    WorkerRules rules(shape_, policy_, at, memory);
+  // The rules of one worker alone; what each of its stages held.
+  absl::StatusOr<std::vector<Residency>> RunAlone(size_t worker) const {
+    WorkerRules rules(shape_, policy_, workers_[worker], options_.memory);
     InstructionStream stream = start_[worker];
     for (; !stream.done(); stream.Next()) {
       if (auto fault = rules.Apply(stream.Get())) return Report(worker, stream.position(), *fault);
     }
     if (auto fault = rules.Finish()) return Report(worker, stream.position(), *fault);
-    return rules.residency();
+    std::vector<Residency> held;
+    const size_t chunks = StagesOn(shape_, DeviceOf(shape_, workers_[worker].stage)).size();
+    for (size_t k = 0; k < chunks; ++k) held.push_back(rules.residency(static_cast<int>(k)));
+    return held;
   }
 
  private:
   absl::Status RunTogether() {
     streams_ = start_;
-    LinkRules links(shape_, std::max(1, options_.channel_slots));
+    LinkRules links(shape_, policy_, std::max(1, options_.channel_slots));
     std::deque<int> ready(workers_.size());
     for (size_t w = 0; w < ready.size(); ++w) ready[w] = static_cast<int>(w);
     while (!ready.empty()) {
@@ -227,18 +228,29 @@ absl::Status ValidateProgram(const StageProgram& program, const ValidateOptions&
                                          InstructionStream(std::span<const Instruction>()));
   streams[index] = InstructionStream(program);
   Validation validation(program.shape, program.policy, std::move(streams), options);
-  PD_ASSIGN_OR_RETURN(Residency residency, validation.RunAlone(index));
-  int32_t slots = 1;
+  PD_ASSIGN_OR_RETURN(std::vector<Residency> held, validation.RunAlone(index));
+  if (program.needs.size() != held.size()) {
+    return InvalidArgument("V1: the program declares the needs of {} stages, the worker has {}",
+                           program.needs.size(), held.size());
+  }
+  std::vector<int32_t> slots(held.size(), 1);
   for (const ProgramBlock& block : program.blocks) {
-    for (const Instruction& i : block.body) slots = std::max(slots, i.slot + 1);
+    for (const Instruction& i : block.body) slots[i.chunk] = std::max(slots[i.chunk], i.slot + 1);
   }
-  if (program.slots < slots) {
-    return InvalidArgument("V7: the program declares {} activation slots and uses {}",
-                           program.slots, slots);
-  }
-  if (program.versions < residency.peak_versions()) {
-    return InvalidArgument("V4: the program declares {} weight versions and uses {}",
-                           program.versions, residency.peak_versions());
+  for (size_t chunk = 0; chunk < held.size(); ++chunk) {
+    const StageNeeds& needs = program.needs[chunk];
+    if (needs.slots < slots[chunk]) {
+      return InvalidArgument("V7: the program declares {} activation slots and uses {}",
+                             needs.slots, slots[chunk]);
+    }
+    if (needs.versions < held[chunk].peak_versions()) {
+      return InvalidArgument("V4: the program declares {} weight versions and uses {}",
+                             needs.versions, held[chunk].peak_versions());
+    }
+    if (needs.gradients < held[chunk].peak_gradients()) {
+      return InvalidArgument("V2: the program declares {} gradient sums and uses {}",
+                             needs.gradients, held[chunk].peak_gradients());
+    }
   }
   return absl::OkStatus();
 }

@@ -14,10 +14,28 @@ const std::vector<ScheduleInfo>& AllSchedules() {
   static const auto* const kAll = new std::vector<ScheduleInfo>{
       {"pipedream", "asynchronous 1F1B with weight stashing: no bubble, delayed gradients", false,
        WeightPolicy::kStash, CheckPipedream, EmitPipedream},
+      {"pipedream_vsync", "as pipedream, all stages read the version that stage 0 read", false,
+       WeightPolicy::kVerticalSync, CheckVerticalSync, EmitVerticalSync},
+      {"2bw", "asynchronous, two weight versions: gradients delayed by one minibatch", false,
+       WeightPolicy::kDoubleBuffer, CheckDoubleBuffer, EmitDoubleBuffer},
+      {"paci", "asynchronous, one weight copy: a microbatch may mix neighbour versions", false,
+       WeightPolicy::kSingle, CheckPaci, EmitPaci},
       {"1f1b", "synchronous 1F1B with a flush per minibatch: few activations kept", true,
        WeightPolicy::kFlush, CheckFlush, EmitOneForwardOneBackward},
       {"gpipe", "synchronous, all forwards then all backwards of a minibatch", true,
        WeightPolicy::kFlush, CheckFlush, EmitGPipe},
+      {"interleaved", "synchronous 1F1B, several stages per device: smaller bubble, more messages",
+       true, WeightPolicy::kFlush, CheckInterleaved, EmitInterleaved, 1, 64, PlaceInterleaved},
+      {"zb_h1", "synchronous, weight gradients fill a third of the bubble", true,
+       WeightPolicy::kFlush, CheckFlush, EmitZeroBubbleH1},
+      {"zb_h2", "synchronous, weight gradients fill the bubble, twice the activations", true,
+       WeightPolicy::kFlush, CheckFlush, EmitZeroBubbleH2},
+      {"zb_v", "synchronous, two stages per device in a V: no bubble, equal memory everywhere",
+       true, WeightPolicy::kFlush, CheckZeroBubbleV, EmitZeroBubbleV, 2, 2, PlaceZeroBubbleV},
+      {"data_parallel", "synchronous, one stage whose replicas share each minibatch", true,
+       WeightPolicy::kFlush, CheckDataParallel, EmitOneForwardOneBackward},
+      {"sequential", "synchronous, one microbatch at a time: a reference without overlap", true,
+       WeightPolicy::kFlush, CheckFlush, EmitSequential},
   };
   return *kAll;
 }
@@ -34,10 +52,8 @@ absl::StatusOr<const ScheduleInfo*> FindSchedule(std::string_view name) {
 absl::StatusOr<ScheduleTable> ScheduleInfo::build(const ScheduleShape& shape) const {
   PD_RETURN_IF_ERROR(check(shape));
   ScheduleTable table{.name = std::string(name), .policy = policy, .shape = shape, .programs = {}};
-  for (int s = 0; s < shape.stages(); ++s) {
-    for (int q = 0; q < shape.replicas[s]; ++q) {
-      table.programs.push_back(emit(shape, StageId(s), ReplicaId(q)));
-    }
+  for (const Peer& worker : WorkersOf(shape)) {
+    table.programs.push_back(emit(shape, worker.stage, worker.replica));
   }
   return table;
 }

@@ -7,8 +7,7 @@
 namespace pipedream {
 
 std::span<const Pass> LoweringPasses() {
-  static constexpr std::array<Pass, 5> kPasses = {{{"reductions", AddReductions},
-                                                   {"norms", AddNorms},
+  static constexpr std::array<Pass, 4> kPasses = {{{"collectives", AddCollectives},
                                                    {"versions", AssignVersions},
                                                    {"slots", AssignSlots},
                                                    {"transfers", AddTransfers}}};
@@ -24,18 +23,14 @@ absl::StatusOr<Program> LowerProgram(const WorkerContext& worker, Program progra
 
 absl::StatusOr<ScheduleTable> ApplyPass(const Pass& pass, ScheduleTable table) {
   PD_RETURN_IF_ERROR(Validate(table.shape));
-  size_t index = 0;
-  for (int s = 0; s < table.shape.stages(); ++s) {
-    for (int q = 0; q < table.shape.replicas[s]; ++q, ++index) {
-      if (index >= table.programs.size()) break;
-      WorkerContext worker{table.shape, table.policy, StageId(s), ReplicaId(q)};
-      PD_ASSIGN_OR_RETURN(table.programs[index],
-                          pass.run(worker, std::move(table.programs[index])));
-    }
-  }
-  if (index != table.programs.size()) {
+  const std::vector<Peer> workers = WorkersOf(table.shape);
+  if (table.programs.size() != workers.size()) {
     return InvalidArgument("schedule '{}' has {} programs, its shape {} workers", table.name,
-                           table.programs.size(), index);
+                           table.programs.size(), workers.size());
+  }
+  for (size_t w = 0; w < workers.size(); ++w) {
+    WorkerContext worker(table.shape, table.policy, workers[w]);
+    PD_ASSIGN_OR_RETURN(table.programs[w], pass.run(worker, std::move(table.programs[w])));
   }
   return table;
 }

@@ -15,32 +15,36 @@ namespace pipedream {
 
 // Whose program a pass works on. Borrows the shape.
 struct WorkerContext {
+  WorkerContext(const ScheduleShape& run, WeightPolicy weights, const Peer& worker)
+      : shape(run),
+        policy(weights),
+        replica(worker.replica),
+        stages(StagesOn(run, DeviceOf(run, worker.stage))) {}
+
   const ScheduleShape& shape;
   WeightPolicy policy;
-  StageId stage;
   ReplicaId replica;
+  std::vector<StageId> stages;  // by chunk
 };
 
 using Program = std::vector<Instruction>;
 
-// R before each U of a replicated stage.
-absl::StatusOr<Program> AddReductions(const WorkerContext& worker, Program program);
+// What updates wait for, directly behind the last backward that they cover: R for a replicated
+// stage, T for a worker with tied stages once all of these are ready, N for norm k once all stages
+// of the worker are. A replica without a microbatch in an update reduces before the update itself.
+absl::StatusOr<Program> AddCollectives(const WorkerContext& worker, Program program);
 
-// N before each U if shape.global_norm. kInvalidArgument in stashing modes: their stages step at
-// different times, so that there is no moment at which the norm of the whole gradient exists.
-absl::StatusOr<Program> AddNorms(const WorkerContext& worker, Program program);
-
-// The version of F, B, I, W, E and U. Flush: minibatch t reads version t. Stash: F reads the newest
-// version, B the one that its F read. Evaluation reads EvaluationVersion(); where newer versions
-// come before the last of its microbatches, P and Q keep it.
+// The version of F, B, I, W, E and U, as the policy's formulas say (weight_policy.h). P and Q keep
+// a version that is read again after a newer one has come.
 absl::StatusOr<Program> AssignVersions(const WorkerContext& worker, Program program);
 
 // The activation slot of F, B, I and W: round robin, from 0 again whenever nothing is in flight, so
 // that programs stay periodic.
 absl::StatusOr<Program> AssignSlots(const WorkerContext& worker, Program program);
 
-// Receives directly before the compute instruction that needs the message, sends directly after the
-// one that makes it; between neighbour stages, from and to the replica that has the microbatch.
+// Receives directly before the compute instruction that needs the messages, sends directly after
+// the one that makes them; along the edges of the shape, from and to the replicas that have the
+// microbatch.
 absl::StatusOr<Program> AddTransfers(const WorkerContext& worker, Program program);
 
 struct Pass {

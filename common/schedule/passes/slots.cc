@@ -41,17 +41,17 @@ bool TakesSlot(Op op) { return IsCompute(op) && op != Op::kEvaluate; }
 }  // namespace
 
 absl::StatusOr<Program> AssignSlots(const WorkerContext& worker, Program program) {
-  Numbering numbering;
+  std::vector<Numbering> numberings(worker.stages.size());
   for (Instruction& instruction : program) {
     if (!TakesSlot(instruction.op)) continue;
-    instruction.slot = numbering.Apply(instruction);
+    instruction.slot = numberings[instruction.chunk].Apply(instruction);
     if (instruction.slot == kNoSlot) {
-      return InvalidArgument("stage {} replica {}: {} has no forward before it", worker.stage,
-                             worker.replica, Format(instruction));
+      return InvalidArgument("stage {} replica {}: {} has no forward before it",
+                             worker.stages[instruction.chunk], worker.replica, Format(instruction));
     }
   }
   for (Instruction& instruction : program) {
-    if (TakesSlot(instruction.op)) instruction.slot %= numbering.span();
+    if (TakesSlot(instruction.op)) instruction.slot %= numberings[instruction.chunk].span();
   }
   return program;
 }

@@ -3,51 +3,54 @@
 namespace pipedream {
 namespace {
 
-class Router {
- public:
-  explicit Router(const WorkerContext& worker) : worker_(worker) {}
-  bool first() const { return worker_.stage.value() == 0; }
-  bool last() const { return worker_.stage.value() + 1 == worker_.shape.stages(); }
-
-  // A message from or to the stage before, or the stage after.
-  Instruction Before(Op op, MicrobatchId microbatch) const { return Make(op, microbatch, -1); }
-  Instruction After(Op op, MicrobatchId microbatch) const { return Make(op, microbatch, +1); }
-
- private:
-  Instruction Make(Op op, MicrobatchId microbatch, int step) const {
-    StageId stage = worker_.stage + step;
-    return {.op = op,
-            .microbatch = microbatch,
-            .peer = {stage, ReplicaOf(worker_.shape, stage, microbatch)}};
-  }
-  const WorkerContext& worker_;
+// Whom one stage exchanges messages with.
+struct Routes {
+  std::vector<StageId> activation_from, activation_to, gradient_from, gradient_to;
 };
+
+std::vector<Routes> RoutesOf(const WorkerContext& worker) {
+  std::vector<Routes> routes(worker.stages.size());
+  for (const ScheduleEdge& edge : EdgesOf(worker.shape)) {
+    for (size_t chunk = 0; chunk < routes.size(); ++chunk) {
+      Routes& own = routes[chunk];
+      if (worker.stages[chunk].value() == edge.from) {
+        own.activation_to.emplace_back(edge.to);
+        if (edge.gradient) own.gradient_from.emplace_back(edge.to);
+      }
+      if (worker.stages[chunk].value() == edge.to) {
+        own.activation_from.emplace_back(edge.from);
+        if (edge.gradient) own.gradient_to.emplace_back(edge.from);
+      }
+    }
+  }
+  return routes;
+}
 
 }  // namespace
 
 absl::StatusOr<Program> AddTransfers(const WorkerContext& worker, Program program) {
-  Router router(worker);
+  const std::vector<Routes> routes = RoutesOf(worker);
   Program result;
   result.reserve(program.size() * 7 / 3 + 8);
+  auto transfer = [&](Op op, const Instruction& cause, const std::vector<StageId>& stages) {
+    for (StageId stage : stages) {
+      result.push_back({.op = op,
+                        .microbatch = cause.microbatch,
+                        .peer = {stage, ReplicaOf(worker.shape, stage, cause.microbatch)},
+                        .chunk = cause.chunk});
+    }
+  };
   for (const Instruction& instruction : program) {
     const Op op = instruction.op;
-    const MicrobatchId i = instruction.microbatch;
+    const Routes& own = routes[instruction.chunk];
     const bool backward = op == Op::kBackward || op == Op::kBackwardInput;
-    if (op == Op::kForward && !router.first()) {
-      result.push_back(router.Before(Op::kReceiveActivation, i));
-    } else if (op == Op::kEvaluate && !router.first()) {
-      result.push_back(router.Before(Op::kReceiveEvaluation, i));
-    } else if (backward && !router.last()) {
-      result.push_back(router.After(Op::kReceiveGradient, i));
-    }
+    if (op == Op::kForward) transfer(Op::kReceiveActivation, instruction, own.activation_from);
+    if (op == Op::kEvaluate) transfer(Op::kReceiveEvaluation, instruction, own.activation_from);
+    if (backward) transfer(Op::kReceiveGradient, instruction, own.gradient_from);
     result.push_back(instruction);
-    if (op == Op::kForward && !router.last()) {
-      result.push_back(router.After(Op::kSendActivation, i));
-    } else if (op == Op::kEvaluate && !router.last()) {
-      result.push_back(router.After(Op::kSendEvaluation, i));
-    } else if (backward && !router.first()) {
-      result.push_back(router.Before(Op::kSendGradient, i));
-    }
+    if (op == Op::kForward) transfer(Op::kSendActivation, instruction, own.activation_to);
+    if (op == Op::kEvaluate) transfer(Op::kSendEvaluation, instruction, own.activation_to);
+    if (backward) transfer(Op::kSendGradient, instruction, own.gradient_to);
   }
   return result;
 }

@@ -1,5 +1,4 @@
 #include <absl/container/flat_hash_map.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,60 +14,81 @@ struct Reading {
   WeightVersion version;
 };
 
-// Fills in the versions; fails if a backward has no forward before it.
-absl::Status Assign(const WorkerContext& worker, Program& program) {
-  WeightVersion latest{0};
-  std::vector<Reading> in_flight;
-  for (Instruction& instruction : program) {
+// Fills in the versions of one worker's program; fails if a backward has no forward before it.
+class VersionAssignment {
+ public:
+  explicit VersionAssignment(const WorkerContext& worker)
+      : worker_(worker), chunks_(worker.stages.size()) {}
+
+  absl::Status Apply(Instruction& instruction) {
+    Chunk& chunk = chunks_[instruction.chunk];
+    const StageId stage = worker_.stages[instruction.chunk];
     switch (instruction.op) {
       case Op::kForward:
-        instruction.version = worker.policy == WeightPolicy::kStash
-                                  ? latest
-                                  : WeightVersion(UpdateOf(worker.shape, worker.policy,
-                                                           worker.stage, instruction.microbatch));
-        in_flight.push_back({instruction.microbatch, instruction.version});
-        break;
+        instruction.version =
+            ForwardVersion(worker_.shape, worker_.policy, stage, instruction.microbatch)
+                .value_or(chunk.latest);
+        chunk.in_flight.push_back({instruction.microbatch, instruction.version});
+        return absl::OkStatus();
       case Op::kBackward:
       case Op::kBackwardInput:
-      case Op::kBackwardWeight: {
-        auto reading = std::find_if(in_flight.begin(), in_flight.end(), [&](const Reading& entry) {
-          return entry.microbatch == instruction.microbatch;
-        });
-        if (reading == in_flight.end()) {
-          return InvalidArgument("stage {} replica {}: {} has no forward before it", worker.stage,
-                                 worker.replica, Format(instruction));
-        }
-        instruction.version = reading->version;
-        if (instruction.op != Op::kBackwardInput) in_flight.erase(reading);
-        break;
-      }
+      case Op::kBackwardWeight:
+        return Backward(instruction, chunk);
       case Op::kEvaluate:
-        if (worker.shape.evaluation_microbatches == 0) {
-          return InvalidArgument("stage {} replica {}: {} in a run without evaluation",
-                                 worker.stage, worker.replica, Format(instruction));
+        if (worker_.shape.evaluation_microbatches == 0) {
+          return InvalidArgument("stage {} replica {}: {} in a run without evaluation", stage,
+                                 worker_.replica, Format(instruction));
         }
         instruction.version = EvaluationVersion(
-            worker.shape, worker.policy, worker.stage,
-            instruction.microbatch.value() / worker.shape.evaluation_microbatches);
-        break;
+            worker_.shape, worker_.policy, stage,
+            instruction.microbatch.value() / worker_.shape.evaluation_microbatches);
+        return absl::OkStatus();
       case Op::kStep:
-        instruction.version = latest = WeightVersion(instruction.microbatch.value() + 1);
-        break;
+        instruction.version = chunk.latest = WeightVersion(instruction.microbatch.value() + 1);
+        return absl::OkStatus();
       default:
-        break;
+        return absl::OkStatus();
     }
   }
-  return absl::OkStatus();
-}
 
-// The position of the last E of every version that is no longer the newest there.
-absl::flat_hash_map<WeightVersion::rep, size_t> LateReads(const Program& program) {
-  absl::flat_hash_map<WeightVersion::rep, size_t> late;
-  WeightVersion latest{0};
+ private:
+  struct Chunk {
+    WeightVersion latest{0};
+    std::vector<Reading> in_flight;
+  };
+
+  absl::Status Backward(Instruction& instruction, Chunk& chunk) {
+    auto reading = std::find_if(
+        chunk.in_flight.begin(), chunk.in_flight.end(),
+        [&](const Reading& entry) { return entry.microbatch == instruction.microbatch; });
+    if (reading == chunk.in_flight.end()) {
+      return InvalidArgument("stage {} replica {}: {} has no forward before it",
+                             worker_.stages[instruction.chunk], worker_.replica,
+                             Format(instruction));
+    }
+    instruction.version =
+        BackwardReadsForwardVersion(worker_.policy) ? reading->version : chunk.latest;
+    if (instruction.op != Op::kBackwardInput) chunk.in_flight.erase(reading);
+    return absl::OkStatus();
+  }
+
+  const WorkerContext& worker_;
+  std::vector<Chunk> chunks_;
+};
+
+bool ReadsAnew(Op op) { return op == Op::kForward || op == Op::kEvaluate; }
+
+// Per chunk: the position of the last F or E of every version that is no longer the newest there.
+using LateReads = std::vector<absl::flat_hash_map<WeightVersion::rep, size_t>>;
+
+LateReads LateReadsOf(const Program& program, size_t chunks) {
+  LateReads late(chunks);
+  std::vector<WeightVersion> latest(chunks, WeightVersion(0));
   for (size_t k = 0; k < program.size(); ++k) {
-    if (program[k].op == Op::kStep) latest = program[k].version;
-    if (program[k].op == Op::kEvaluate && program[k].version < latest) {
-      late[program[k].version.value()] = k;
+    const Instruction& instruction = program[k];
+    if (instruction.op == Op::kStep) latest[instruction.chunk] = instruction.version;
+    if (ReadsAnew(instruction.op) && instruction.version < latest[instruction.chunk]) {
+      late[instruction.chunk][instruction.version.value()] = k;
     }
   }
   return late;
@@ -77,23 +97,29 @@ absl::flat_hash_map<WeightVersion::rep, size_t> LateReads(const Program& program
 }  // namespace
 
 absl::StatusOr<Program> AssignVersions(const WorkerContext& worker, Program program) {
-  PD_RETURN_IF_ERROR(Assign(worker, program));
-  absl::flat_hash_map<WeightVersion::rep, size_t> late = LateReads(program);
-  if (late.empty()) return program;
+  VersionAssignment assignment(worker);
+  for (Instruction& instruction : program) PD_RETURN_IF_ERROR(assignment.Apply(instruction));
+  const LateReads late = LateReadsOf(program, worker.stages.size());
+  size_t pins = 0;
+  for (const auto& chunk : late) pins += chunk.size();
+  if (pins == 0) return program;
   Program result;
-  result.reserve(program.size() + 2 * late.size());
-  auto pin_if_late = [&](WeightVersion version) {
-    if (late.contains(version.value())) result.push_back({.op = Op::kPin, .version = version});
+  result.reserve(program.size() + 2 * pins);
+  auto pin_if_late = [&](int32_t chunk, WeightVersion version) {
+    if (!late[chunk].contains(version.value())) return;
+    result.push_back({.op = Op::kPin, .version = version, .chunk = chunk});
   };
-  pin_if_late(WeightVersion(0));
+  for (int32_t chunk = 0; chunk < std::ssize(late); ++chunk) pin_if_late(chunk, WeightVersion(0));
   for (size_t k = 0; k < program.size(); ++k) {
     const Instruction& instruction = program[k];
     result.push_back(instruction);
-    if (instruction.op == Op::kStep) pin_if_late(instruction.version);
-    if (instruction.op != Op::kEvaluate) continue;
-    auto last_read = late.find(instruction.version.value());
-    if (last_read != late.end() && last_read->second == k) {
-      result.push_back({.op = Op::kUnpin, .version = instruction.version});
+    if (instruction.op == Op::kStep) pin_if_late(instruction.chunk, instruction.version);
+    if (!ReadsAnew(instruction.op)) continue;
+    const auto& reads = late[instruction.chunk];
+    auto last_read = reads.find(instruction.version.value());
+    if (last_read != reads.end() && last_read->second == k) {
+      result.push_back(
+          {.op = Op::kUnpin, .version = instruction.version, .chunk = instruction.chunk});
     }
   }
   return result;

@@ -101,16 +101,16 @@ TEST(RunShape, UpdatesWeighWhatTheyHold) {
   // Flush: the minibatch, 10 + 10 + 5 each epoch.
   RunShape flush = MakeRun(25, 10, 4);
   for (int64_t u = 0; u < 6; ++u) {
-    EXPECT_EQ(UpdateSamples(flush, WeightPolicy::kFlush, 2, u), u % 3 == 2 ? 5 : 10);
+    EXPECT_EQ(UpdateSamples(flush, flush.microbatches, u), u % 3 == 2 ? 5 : 10);
   }
   // Stash with two replicas: rounds of two minibatches of 10, 10, 5, 10, 10, 5.
   RunShape stash = MakeRun(25, 10);
   std::vector<int64_t> rounds;
   for (int64_t u = 0; u < 4; ++u) {
-    rounds.push_back(UpdateSamples(stash, WeightPolicy::kStash, 2, u));
+    rounds.push_back(UpdateSamples(stash, 2, u));
   }
   EXPECT_EQ(rounds, (std::vector<int64_t>{20, 15, 15, 0}));
-  EXPECT_EQ(UpdateSamples(stash, WeightPolicy::kStash, 4, 1), 15);  // the partial last round
+  EXPECT_EQ(UpdateSamples(stash, 4, 1), 15);  // the partial last round
 }
 
 TEST(RunShape, ShufflingIsAPermutationPerEpoch) {

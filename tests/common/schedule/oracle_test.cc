@@ -17,6 +17,8 @@ using Json = nlohmann::json;
 
 std::string ScheduleOf(const std::string& policy) {
   if (policy == "stash") return "pipedream";
+  if (policy == "vsync") return "pipedream_vsync";
+  if (policy == "2bw") return "2bw";
   if (policy == "flush") return "gpipe";
   if (policy == "flush-1f1b" || policy == "sync") return "1f1b";
   return "";
@@ -33,7 +35,7 @@ void Compare(const Json& run, int minibatches, const std::string& schedule) {
   for (const StageProgram& program : programs) {
     int s = program.stage.value();
     std::vector<std::string> order;
-    Residency residency;
+    Residency residency(shape, program.policy, program.stage);
     for (const Instruction& instruction : Unroll(program)) {
       residency.Apply(instruction);
       if (instruction.op != Op::kForward && instruction.op != Op::kBackward) continue;
@@ -43,8 +45,8 @@ void Compare(const Json& run, int minibatches, const std::string& schedule) {
       EXPECT_EQ(read, instruction.version.value());
     }
     in_flight[s] = std::max(in_flight[s], residency.peak_in_flight());
-    versions[s] = std::max(versions[s], program.versions);
-    EXPECT_EQ(program.slots, residency.peak_in_flight());
+    versions[s] = std::max(versions[s], program.needs[0].versions);
+    EXPECT_EQ(program.needs[0].slots, residency.peak_in_flight());
     if (program.replica.value() != 0) continue;
     auto expected = run["op_order_first_replica"][s].get<std::vector<std::string>>();
     order.resize(std::min(order.size(), expected.size()));

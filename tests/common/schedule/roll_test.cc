@@ -61,10 +61,10 @@ TEST(Roll, EmptyAndIrregularProgramsSurvive) {
 
 TEST(Roll, WorkerThatDoesNotExistIsRefused) {
   ASSERT_OK_AND_ASSIGN(ScheduleTable table, (*FindSchedule("1f1b"))->build(MakeShape({1, 2}, 3)));
-  EXPECT_OK(Roll(table, StageId(1), ReplicaId(1)));
+  EXPECT_OK(Roll(table, {StageId(1), ReplicaId(1)}));
   for (auto [stage, replica] : {std::pair{2, 0}, {0, 1}, {-1, 0}, {0, -1}}) {
-    EXPECT_THAT(Roll(table, StageId(stage), ReplicaId(replica)),
-                StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("no stage")));
+    EXPECT_THAT(Roll(table, {StageId(stage), ReplicaId(replica)}),
+                StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("no worker")));
   }
 }
 

@@ -63,7 +63,7 @@ TEST(ScheduleTable, ParseInvertsFormat) {
   std::mt19937 random(seed);
   for (int k = 0; k < 60; ++k) {
     const ScheduleInfo& info = AllSchedules()[k % AllSchedules().size()];
-    ScheduleShape shape = RandomShape(random, info.synchronous);
+    ScheduleShape shape = RandomShape(random, info);
     ASSERT_OK_AND_ASSIGN(ScheduleTable table, info.build(shape));
     ASSERT_OK_AND_ASSIGN(ScheduleTable parsed, ParseTable(FormatTable(table)));
     EXPECT_EQ(parsed, table);

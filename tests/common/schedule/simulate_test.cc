@@ -46,7 +46,7 @@ TEST(Simulate, FlushSchedulesHaveTheKnownBubble) {
           EXPECT_DOUBLE_EQ(use.busy_s, 3 * ideal);
           int depth = p - use.worker.stage.value();
           EXPECT_EQ(use.peak_in_flight, schedule == "gpipe" ? m : std::min(m, depth));
-          EXPECT_EQ(use.peak_versions, 1);
+          EXPECT_EQ(use.stages[0].peak_versions, 1);
         }
       }
     }
@@ -79,7 +79,7 @@ TEST(Simulate, StashingHasNoBubbleInTheSteadyState) {
     EXPECT_DOUBLE_EQ(run.makespan_s, (120 + p - 1) * (kForward + kBackward));
     for (const WorkerUse& use : run.workers) {
       EXPECT_EQ(use.peak_in_flight, p - use.worker.stage.value());
-      EXPECT_EQ(use.peak_versions, p - use.worker.stage.value());
+      EXPECT_EQ(use.stages[0].peak_versions, p - use.worker.stage.value());
     }
   }
 }

@@ -152,14 +152,14 @@ TEST(Validate, MemoryIsCountedInVersionsAndActivations) {
 TEST(Validate, ProgramMustDeclareWhatItUses) {
   ASSERT_OK_AND_ASSIGN(std::vector<StageProgram> programs,
                        MakePrograms("pipedream", MakeShape({1, 1, 1}, 9)));
-  EXPECT_EQ(programs[0].slots, 3);
-  EXPECT_EQ(programs[0].versions, 3);
+  EXPECT_EQ(programs[0].needs[0].slots, 3);
+  EXPECT_EQ(programs[0].needs[0].versions, 3);
   EXPECT_OK(ValidateProgram(programs[0]));
-  --programs[0].slots;
+  --programs[0].needs[0].slots;
   EXPECT_THAT(ValidateProgram(programs[0]),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("V7")));
-  ++programs[0].slots;
-  --programs[0].versions;
+  ++programs[0].needs[0].slots;
+  --programs[0].needs[0].versions;
   EXPECT_THAT(ValidateProgram(programs[0]),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("V4")));
 }
@@ -180,6 +180,7 @@ TEST(Validate, ProgramsMustBeAllOfOneRun) {
 // is always a fault.
 bool MayCommute(const Instruction& a, const Instruction& b) {
   if (IsCompute(a.op) && IsCompute(b.op)) return true;  // F1 B0, B6 B7: where versions allow it
+  if (a.peer != b.peer) return true;                    // of different channels
   return CounterOf(a.op) != CounterOf(b.op) || a.microbatch != b.microbatch;
 }
 
@@ -190,7 +191,7 @@ TEST(Validate, CatchesMutations) {
   int caught[3] = {}, tried[3] = {};
   for (int k = 0; k < 3000; ++k) {
     const ScheduleInfo& info = AllSchedules()[k % AllSchedules().size()];
-    ScheduleShape shape = RandomShape(random, info.synchronous);
+    ScheduleShape shape = RandomShape(random, info);
     ScheduleTable table = Lowered(info.name, shape);
     ScheduleTable mutated = table;
     std::vector<Instruction>& row = mutated.programs[random() % mutated.programs.size()];
