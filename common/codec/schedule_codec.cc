@@ -14,6 +14,9 @@ namespace {
 constexpr std::array kPolicies = {
     EnumName<WeightPolicy>{WeightPolicy::kFlush, "flush"},
     EnumName<WeightPolicy>{WeightPolicy::kStash, "stash"},
+    EnumName<WeightPolicy>{WeightPolicy::kVerticalSync, "vsync"},
+    EnumName<WeightPolicy>{WeightPolicy::kDoubleBuffer, "2bw"},
+    EnumName<WeightPolicy>{WeightPolicy::kSingle, "single"},
 };
 constexpr int kMaxStages = 10'000;
 
@@ -34,7 +37,22 @@ v1::ScheduleShape ToProto(const ScheduleShape& shape) {
   message.set_evaluation_microbatches(shape.evaluation_microbatches);
   message.mutable_warmup()->Assign(shape.warmup.begin(), shape.warmup.end());
   message.set_global_norm(shape.global_norm);
+  message.mutable_device_of()->Assign(shape.device_of.begin(), shape.device_of.end());
+  AppendAll(shape.edges, message.mutable_edges());
+  message.mutable_tied_stages()->Assign(shape.tied_stages.begin(), shape.tied_stages.end());
   return message;
+}
+
+v1::ScheduleEdge ToProto(const ScheduleEdge& edge) {
+  v1::ScheduleEdge message;
+  message.set_from(edge.from);
+  message.set_to(edge.to);
+  message.set_gradient(edge.gradient);
+  return message;
+}
+
+absl::StatusOr<ScheduleEdge> FromProto(const v1::ScheduleEdge& message) {
+  return ScheduleEdge{message.from(), message.to(), message.gradient()};
 }
 
 absl::StatusOr<ScheduleShape> FromProto(const v1::ScheduleShape& message) {
@@ -66,6 +84,14 @@ absl::StatusOr<ScheduleShape> FromProto(const v1::ScheduleShape& message) {
   shape.evaluation_microbatches = message.evaluation_microbatches();
   shape.warmup.assign(message.warmup().begin(), message.warmup().end());
   shape.global_norm = message.global_norm();
+  check.Listed("device_of", message.device_of_size(), kMaxStages);
+  check.Listed("edges", message.edges_size(), kMaxStages);
+  check.Listed("tied_stages", message.tied_stages_size(), kMaxStages);
+  PD_RETURN_IF_ERROR(check.status());
+  shape.device_of.assign(message.device_of().begin(), message.device_of().end());
+  PD_RETURN_IF_ERROR(ReadAll(message.edges(), "ScheduleShape.edges", &shape.edges));
+  shape.tied_stages.assign(message.tied_stages().begin(), message.tied_stages().end());
+  if (absl::Status status = Validate(shape); !status.ok()) return Annotate(status, "ScheduleShape");
   return shape;
 }
 
@@ -112,6 +138,7 @@ absl::StatusOr<ProgramBlock> FromProto(const v1::ProgramBlock& message) {
     item.Count("microbatch", instruction->microbatch.value());
     item.Count("version", instruction->version.value(), kNoVersion.value());
     item.Count("slot", instruction->slot, kNoSlot, 1'000'000);
+    item.Count("chunk", instruction->chunk, 0, kMaxStages);
     item.Int32("peer.stage", instruction->peer.stage.value());
     item.Int32("peer.replica", instruction->peer.replica.value());
     PD_RETURN_IF_ERROR(item.status());
@@ -127,9 +154,26 @@ v1::StageProgram ToProto(const StageProgram& program) {
   *message.mutable_shape() = ToProto(program.shape);
   message.set_policy(std::string(NameOf(kPolicies, program.policy)));
   AppendAll(program.blocks, message.mutable_blocks());
-  message.set_slots(program.slots);
-  message.set_versions(program.versions);
+  AppendAll(program.needs, message.mutable_needs());
+  message.set_channel_slots(program.channel_slots);
   return message;
+}
+
+v1::StageNeeds ToProto(const StageNeeds& needs) {
+  v1::StageNeeds message;
+  message.set_slots(needs.slots);
+  message.set_versions(needs.versions);
+  message.set_gradients(needs.gradients);
+  return message;
+}
+
+absl::StatusOr<StageNeeds> FromProto(const v1::StageNeeds& message) {
+  FieldCheck check("StageNeeds");
+  check.Count("slots", message.slots(), 0, 1'000'000);
+  check.Count("versions", message.versions(), 1, 1'000'000);
+  check.Count("gradients", message.gradients(), 1, 2);
+  PD_RETURN_IF_ERROR(check.status());
+  return StageNeeds{message.slots(), message.versions(), message.gradients()};
 }
 
 absl::StatusOr<StageProgram> FromProto(const v1::StageProgram& message) {
@@ -138,15 +182,14 @@ absl::StatusOr<StageProgram> FromProto(const v1::StageProgram& message) {
   PD_ASSIGN_OR_RETURN(program.policy, ValueOf(kPolicies, "StageProgram.policy", message.policy()));
   FieldCheck check("StageProgram");
   check.Count("stage", message.stage(), 0, program.shape.stages() - 1);
-  check.Count("slots", message.slots(), 0, 1'000'000);
-  check.Count("versions", message.versions(), 1, 1'000'000);
+  check.Count("channel_slots", message.channel_slots(), 1, 1'000'000);
   PD_RETURN_IF_ERROR(check.status());
   check.Count("replica", message.replica(), 0, program.shape.replicas[message.stage()] - 1);
   PD_RETURN_IF_ERROR(check.status());
   program.stage = StageId(message.stage());
   program.replica = ReplicaId(message.replica());
-  program.slots = message.slots();
-  program.versions = message.versions();
+  program.channel_slots = message.channel_slots();
+  PD_RETURN_IF_ERROR(ReadAll(message.needs(), "StageProgram.needs", &program.needs));
   PD_RETURN_IF_ERROR(ReadAll(message.blocks(), "StageProgram.blocks", &program.blocks));
   return program;
 }

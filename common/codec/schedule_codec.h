@@ -10,7 +10,14 @@
 
 namespace pipedream {
 
+v1::ScheduleEdge ToProto(const ScheduleEdge& edge);
+absl::StatusOr<ScheduleEdge> FromProto(const v1::ScheduleEdge& message);
+
+v1::StageNeeds ToProto(const StageNeeds& needs);
+absl::StatusOr<StageNeeds> FromProto(const v1::StageNeeds& message);
+
 v1::ScheduleShape ToProto(const ScheduleShape& shape);
+// Validated.
 absl::StatusOr<ScheduleShape> FromProto(const v1::ScheduleShape& message);
 
 v1::ProgramBlock ToProto(const ProgramBlock& block);

@@ -74,11 +74,10 @@ absl::Status CheckLearning(const JobSpec& spec) {
 
 absl::Status CheckLayout(const JobSpec& spec) {
   PD_ASSIGN_OR_RETURN(const ScheduleInfo* schedule, FindSchedule(spec.schedule));
-  if (schedule->policy == WeightPolicy::kStash && spec.microbatches > 1) {
+  if (StepsByRound(schedule->policy) && spec.microbatches > 1) {
     return InvalidArgument(
         "microbatches: {} does not go with schedule '{}', which updates after every minibatch; use "
-        "1, "
-        "or a flush schedule such as 1f1b",
+        "1, or another schedule (2bw, 1f1b)",
         spec.microbatches, spec.schedule);
   }
   PD_RETURN_IF_ERROR(CheckRange("stages", spec.stages, 0, kMostWorkers));

@@ -8,11 +8,6 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Whether updates follow the replicas' rounds rather than minibatches.
-bool ByRound(WeightPolicy policy) {
-  return policy == WeightPolicy::kStash || policy == WeightPolicy::kVerticalSync;
-}
-
 // Microbatches that stage 0 has taken in and not given back when the pipeline is full.
 int64_t InFlight(const ScheduleShape& shape) {
   return (int64_t{WarmupDepth(shape, StageId(0))} + 1) * shape.replicas[0];
@@ -20,8 +15,12 @@ int64_t InFlight(const ScheduleShape& shape) {
 
 }  // namespace
 
+bool StepsByRound(WeightPolicy policy) {
+  return policy == WeightPolicy::kStash || policy == WeightPolicy::kVerticalSync;
+}
+
 int64_t UpdateSpan(const ScheduleShape& shape, WeightPolicy policy, StageId stage) {
-  return ByRound(policy) ? shape.replicas[stage.value()] : shape.microbatches_per_minibatch;
+  return StepsByRound(policy) ? shape.replicas[stage.value()] : shape.microbatches_per_minibatch;
 }
 
 int64_t UpdateCount(const ScheduleShape& shape, WeightPolicy policy, StageId stage) {
@@ -80,7 +79,7 @@ WeightVersion EvaluationVersion(const ScheduleShape& shape, WeightPolicy policy,
 }
 
 int64_t NormSpan(const ScheduleShape& shape, WeightPolicy policy) {
-  if (!ByRound(policy)) return shape.microbatches_per_minibatch;
+  if (!StepsByRound(policy)) return shape.microbatches_per_minibatch;
   int64_t span = 1;
   for (int r : shape.replicas) span = std::min(std::lcm(span, int64_t{r}), kMaxMicrobatches);
   return span;

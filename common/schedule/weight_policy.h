@@ -19,6 +19,8 @@ enum class WeightPolicy : uint8_t {
   kSingle,        // one copy: F and B each read what is newest then; an update per minibatch
 };
 
+// Whether updates follow the replicas' rounds of single microbatches (m is 1), not minibatches.
+bool StepsByRound(WeightPolicy policy);
 // Microbatches that an update of `stage` covers: the minibatch, or a round of the replicas.
 int64_t UpdateSpan(const ScheduleShape& shape, WeightPolicy policy, StageId stage);
 // Updates that `stage` makes in the whole run; the last may cover fewer microbatches.

@@ -66,7 +66,7 @@ absl::StatusOr<bool> CheckRequest(const PlanRequest& request) {
   if (request.microbatches < 1) {
     return InvalidArgument("microbatches: {} must be at least 1", request.microbatches);
   }
-  if (!flush && request.microbatches > 1) {
+  if (StepsByRound(schedule->policy) && request.microbatches > 1) {
     return InvalidArgument("microbatches: {} does not go with schedule '{}'; use 1",
                            request.microbatches, request.schedule);
   }

@@ -33,7 +33,16 @@ StageProgram FullProgram() {
   StageProgram program;
   program.stage = StageId(1);
   program.replica = ReplicaId(1);
-  program.shape = {{1, 2, 1}, 10, 3, 4, 5, {3, 2, 1}, true};
+  program.shape = {{1, 2, 1, 2},
+                   10,
+                   3,
+                   4,
+                   5,
+                   {3, 2, 1, 0},
+                   true,
+                   {0, 1, 2, 1},
+                   {{0, 1}, {0, 3, false}, {1, 2}, {2, 3}},
+                   {0, 2}};
   program.policy = WeightPolicy::kFlush;
   program.blocks.push_back({1, 0, 0, 0, 0, {Transfer(Op::kReceiveActivation, 1, 0, 0)}});
   program.blocks.push_back(
@@ -44,8 +53,8 @@ StageProgram FullProgram() {
        4,
        {Compute(Op::kForward, 1, 0, 0), Transfer(Op::kSendActivation, 1, 2, 0),
         Transfer(Op::kReceiveGradient, 1, 2, 0), Compute(Op::kBackward, 1, 0, 0)}});
-  program.slots = 6;
-  program.versions = 7;
+  program.needs = {{6, 7, 2}, {8, 9, 1}};
+  program.channel_slots = 4;
   return program;
 }
 
@@ -68,16 +77,22 @@ TEST(ScheduleCodec, RefusesBadPrograms) {
     const char* message;
   };
   for (const Case& c : std::vector<Case>{
-           {[](v1::StageProgram* m) { m->set_stage(3); }, "StageProgram.stage: found 3"},
+           {[](v1::StageProgram* m) { m->set_stage(4); }, "StageProgram.stage: found 4"},
            {[](v1::StageProgram* m) { m->set_replica(2); }, "StageProgram.replica: found 2"},
            {[](v1::StageProgram* m) { m->set_policy("magic"); }, "StageProgram.policy"},
-           {[](v1::StageProgram* m) { m->set_versions(0); }, "StageProgram.versions"},
-           {[](v1::StageProgram* m) { m->set_slots(1'000'001); }, "StageProgram.slots"},
+           {[](v1::StageProgram* m) { m->mutable_needs(0)->set_versions(0); },
+            "StageProgram.needs[0]: StageNeeds.versions"},
+           {[](v1::StageProgram* m) { m->mutable_needs(1)->set_slots(1'000'001); },
+            "StageProgram.needs[1]: StageNeeds.slots"},
            {[](v1::StageProgram* m) { m->mutable_shape()->clear_replicas(); },
             "ScheduleShape.replicas"},
            {[](v1::StageProgram* m) { m->mutable_shape()->set_replicas(0, 0); },
             "ScheduleShape.replicas: found 0"},
            {[](v1::StageProgram* m) { m->mutable_shape()->add_warmup(1); }, "ScheduleShape.warmup"},
+           {[](v1::StageProgram* m) { m->mutable_shape()->set_device_of(3, 5); },
+            "ScheduleShape: device_of: stage 3 is on device 5"},
+           {[](v1::StageProgram* m) { m->mutable_shape()->mutable_edges(0)->set_to(9); },
+            "ScheduleShape: edges: 0 to 9"},
            {[](v1::StageProgram* m) {
               m->mutable_shape()->set_epochs(int64_t{1} << 40);
               m->mutable_shape()->set_minibatches_per_epoch(int64_t{1} << 40);

@@ -32,7 +32,7 @@ inline uint32_t TestSeed(uint32_t fallback) {
 }
 
 inline bool UpdatesByMinibatch(const ScheduleInfo& info) {
-  return info.policy != WeightPolicy::kStash && info.policy != WeightPolicy::kVerticalSync;
+  return !StepsByRound(info.policy);
 }
 
 // p 1..6, r 1..3, m 1..6 where the schedule takes it, epochs 1..3, evaluation 0..3, chunks where it
