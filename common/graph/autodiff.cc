@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/graph/op_def.h"
@@ -41,12 +44,14 @@ std::vector<Reach> FindReach(const Graph& graph) {
 
 class Autodiff {
  public:
-  explicit Autodiff(GraphBuilder& builder)
+  Autodiff(GraphBuilder& builder, const std::vector<int>& stage_of)
       : builder_(builder),
+        stage_of_(stage_of),
         forward_nodes_(builder.graph().node_count()),
         reach_(FindReach(builder.graph())),
         gradient_(builder.graph().values().size(), kNoValue) {
     for (int i = 0; i < forward_nodes_; ++i) origin_.push_back(NodeId(i));
+    sum_of_.assign(forward_nodes_, kNoValue);
   }
 
   absl::Status Run(ValueId loss);
@@ -62,14 +67,18 @@ class Autodiff {
                                                std::vector<ValueId> inputs, Attributes attributes);
   absl::Status Differentiate(NodeId id);
   absl::Status Accumulate(NodeId origin, ValueId value, ValueId contribution);
+  bool IsShared(ValueId parameter) const;
   absl::StatusOr<std::vector<ParameterGradient>> ParameterGradients();
   std::vector<Pass> Classify() const;
 
   GraphBuilder& builder_;
+  const std::vector<int>& stage_of_;  // of forward nodes; empty: nothing is shared
   const int forward_nodes_;
   const std::vector<Reach> reach_;  // of forward values
   std::vector<ValueId> gradient_;   // of forward values; kNoValue where nothing arrived yet
+  std::map<std::pair<ValueId, int>, ValueId> shares_;  // (shared parameter, stage) -> gradient
   std::vector<NodeId> origin_;
+  std::vector<ValueId> sum_of_;
 };
 
 // Collects what the rule of one node says.
@@ -109,7 +118,10 @@ absl::StatusOr<std::vector<ValueId>> Autodiff::AddNode(NodeId origin, std::strin
                                                        Attributes attributes) {
   std::string name = graph().node(origin).name + "/grad";
   auto outputs = builder_.AddNode(std::move(name), op, std::move(inputs), std::move(attributes));
-  if (outputs.ok()) origin_.push_back(origin);
+  if (outputs.ok()) {
+    origin_.push_back(origin);
+    sum_of_.push_back(kNoValue);
+  }
   return outputs;
 }
 
@@ -119,15 +131,27 @@ absl::Status Autodiff::Accumulate(NodeId origin, ValueId value, ValueId contribu
                     graph().value(value).shape.ToString(),
                     graph().value(contribution).shape.ToString());
   }
-  ValueId& sum = gradient_[value.value()];
+  ValueId& sum =
+      IsShared(value)
+          ? shares_.try_emplace({value, stage_of_[origin.value()]}, kNoValue).first->second
+          : gradient_[value.value()];
   if (sum == kNoValue) {
     sum = contribution;
     return absl::OkStatus();
   }
   PD_ASSIGN_OR_RETURN(std::vector<ValueId> outputs,
                       AddNode(origin, "Add", {sum, contribution}, {}));
+  sum_of_.back() = value;
   sum = outputs[0];
   return absl::OkStatus();
+}
+
+bool Autodiff::IsShared(ValueId parameter) const {
+  if (stage_of_.empty() || graph().value(parameter).kind != ValueKind::kParameter) return false;
+  const int first = stage_of_[graph().consumers(parameter).front().value()];
+  return std::ranges::any_of(graph().consumers(parameter), [&](NodeId reader) {
+    return reader.value() < forward_nodes_ && stage_of_[reader.value()] != first;
+  });
 }
 
 absl::Status Autodiff::Differentiate(NodeId id) {
@@ -159,6 +183,10 @@ absl::Status Autodiff::Run(ValueId loss) {
   bool any = std::any_of(graph().values().begin(), graph().values().end(),
                          [](const Value& v) { return v.kind == ValueKind::kParameter; });
   if (!any) return InvalidArgument("the model has no parameter to train");
+  if (!stage_of_.empty() && static_cast<int>(stage_of_.size()) != forward_nodes_) {
+    return InvalidArgument("stages are given for {} nodes, the graph has {} forward nodes",
+                           stage_of_.size(), forward_nodes_);
+  }
   if (!Trains(loss) || graph().value(loss).kind != ValueKind::kComputed) {
     return InvalidArgument("the loss is computed from no parameter, so nothing would train");
   }
@@ -172,25 +200,30 @@ absl::Status Autodiff::Run(ValueId loss) {
 // only passed on (by Add, from a later node) is copied.
 absl::StatusOr<std::vector<ParameterGradient>> Autodiff::ParameterGradients() {
   std::vector<ParameterGradient> gradients;
-  std::vector<ValueId> taken;
   for (size_t i = 0; i < gradient_.size(); ++i) {
     ValueId parameter(static_cast<int32_t>(i));
-    ValueId gradient = gradient_[i];
-    if (graph().value(parameter).kind != ValueKind::kParameter || gradient == kNoValue) continue;
-    NodeId producer = graph().value(gradient).producer;
-    bool own = false;
-    if (producer != kNoNode && std::find(taken.begin(), taken.end(), gradient) == taken.end()) {
-      const Node& origin = graph().node(origin_[producer.value()]);
-      own = std::find(origin.inputs.begin(), origin.inputs.end(), parameter) != origin.inputs.end();
+    if (graph().value(parameter).kind != ValueKind::kParameter) continue;
+    if (gradient_[i] != kNoValue) gradients.push_back({parameter, gradient_[i]});
+    for (auto it = shares_.lower_bound({parameter, 0});
+         it != shares_.end() && it->first.first == parameter; ++it) {
+      gradients.push_back({parameter, it->second, it->first.second});
     }
-    if (!own) {
-      NodeId reader = graph().consumers(parameter).front();
+  }
+  std::set<ValueId> taken;
+  for (ParameterGradient& g : gradients) {
+    auto reads = [&](NodeId node) {
+      if (g.stage >= 0 && stage_of_[node.value()] != g.stage) return false;
+      const std::vector<ValueId>& inputs = graph().node(node).inputs;
+      return std::ranges::find(inputs, g.parameter) != inputs.end();
+    };
+    NodeId producer = graph().value(g.gradient).producer;
+    if (producer == kNoNode || !reads(origin_[producer.value()]) || taken.contains(g.gradient)) {
+      NodeId reader = *std::ranges::find_if(graph().consumers(g.parameter), reads);
       PD_ASSIGN_OR_RETURN(std::vector<ValueId> copy,
-                          AddNode(reader, "Scale", {gradient}, Attributes().Set("factor", 1.0)));
-      gradient = copy[0];
+                          AddNode(reader, "Scale", {g.gradient}, Attributes().Set("factor", 1.0)));
+      g.gradient = copy[0];
     }
-    taken.push_back(gradient);
-    gradients.push_back({parameter, gradient});
+    taken.insert(g.gradient);
   }
   return gradients;
 }
@@ -219,14 +252,16 @@ absl::StatusOr<TrainingGraph> Autodiff::Finish() {
   PD_ASSIGN_OR_RETURN(result.gradients, ParameterGradients());
   result.pass = Classify();
   result.origin = origin_;
+  result.sum_of = sum_of_;
   result.forward_nodes = forward_nodes_;
   return result;
 }
 
 }  // namespace
 
-absl::StatusOr<TrainingGraph> AddGradients(GraphBuilder& builder, ValueId loss) {
-  Autodiff autodiff(builder);
+absl::StatusOr<TrainingGraph> AddGradients(GraphBuilder& builder, ValueId loss,
+                                           const std::vector<int>& stage_of) {
+  Autodiff autodiff(builder, stage_of);
   PD_RETURN_IF_ERROR(autodiff.Run(loss));
   return autodiff.Finish();
 }

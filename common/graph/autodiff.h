@@ -4,13 +4,16 @@
 
 #include <absl/status/statusor.h>
 
+#include <vector>
+
 #include "common/graph/graph.h"
 #include "common/graph/training_graph.h"
 
 namespace pipedream {
 
 // `builder` holds the forward nodes and the loss, a float32 scalar. Fills everything of the result
-// but graph, loss, correct and state_updates. Errors as MakeTrainingGraph.
-absl::StatusOr<TrainingGraph> AddGradients(GraphBuilder& builder, ValueId loss);
+// but graph, loss, correct and state_updates. `stage_of` and errors as MakeTrainingGraph.
+absl::StatusOr<TrainingGraph> AddGradients(GraphBuilder& builder, ValueId loss,
+                                           const std::vector<int>& stage_of);
 
 }  // namespace pipedream

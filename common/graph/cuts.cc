@@ -11,7 +11,7 @@ std::vector<CutInfo> PrefixCuts(const TrainingGraph& training) {
   int count = std::max(training.forward_nodes - 1, 0);
   std::vector<int> position(training.forward_nodes);
   std::iota(position.begin(), position.end(), 0);
-  std::vector<ValueFlow> flow = FlowOf(training, position);
+  std::vector<ValueFlow> flow = FlowOf(training, PlacesOf(training, position, SumPlace::kFirst));
 
   // Changes of the sums from one cut to the next; a value counts for the cuts [from, to).
   std::vector<CutInfo> cuts(count + 1);
@@ -23,15 +23,16 @@ std::vector<CutInfo> PrefixCuts(const TrainingGraph& training) {
   for (size_t i = 0; i < flow.size(); ++i) {
     const Value& value = training.graph.values()[i];
     const ValueFlow& f = flow[i];
-    if (f.last_read < 0) continue;
+    if (f.read.empty()) continue;
+    const int first = f.read.front(), last = f.read.back();
     if (value.kind == ValueKind::kParameter) {
-      for (int c = f.first_read; c < f.last_read; ++c) {
+      for (int c = first; c < last; ++c) {
         if (cuts[c].legal()) cuts[c].shared_parameter = ValueId(static_cast<int32_t>(i));
       }
     } else if (value.kind == ValueKind::kComputed && f.gradient) {
-      count_bytes(&CutInfo::gradient_bytes, f.first_read, f.made, value.bytes());
+      count_bytes(&CutInfo::gradient_bytes, first, f.made, value.bytes());
     } else if (value.kind == ValueKind::kComputed) {
-      count_bytes(&CutInfo::forward_bytes, f.made, f.last_read, value.bytes());
+      count_bytes(&CutInfo::forward_bytes, f.made, last, value.bytes());
     }
   }
   for (int c = 1; c < count; ++c) {

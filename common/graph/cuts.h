@@ -12,7 +12,8 @@ namespace pipedream {
 // The cut behind forward node i: nodes [0, i] before it, the rest after it.
 struct CutInfo {
   int64_t forward_bytes = 0;            // computed values made before it and read after it
-  int64_t gradient_bytes = 0;           // gradients made after it and read before it
+  int64_t gradient_bytes = 0;           // gradients made after it and read before it, those of
+                                        // parameters excepted: each side keeps its own share
   ValueId shared_parameter = kNoValue;  // a parameter that is read on both sides
 
   bool legal() const { return shared_parameter == kNoValue; }

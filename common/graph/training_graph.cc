@@ -171,10 +171,11 @@ absl::StatusOr<TrainingGraph> Complete(GraphBuilder builder, const Loss& loss,
 }  // namespace
 
 absl::StatusOr<TrainingGraph> MakeTrainingGraph(const Graph& forward,
-                                                const std::vector<LossTerm>& terms) {
+                                                const std::vector<LossTerm>& terms,
+                                                const std::vector<int>& stage_of) {
   GraphBuilder builder(forward);
   PD_ASSIGN_OR_RETURN(Loss loss, AddLoss(builder, terms));
-  PD_ASSIGN_OR_RETURN(TrainingGraph training, AddGradients(builder, loss.value));
+  PD_ASSIGN_OR_RETURN(TrainingGraph training, AddGradients(builder, loss.value, stage_of));
   return Complete(std::move(builder), loss, std::move(training));
 }
 
@@ -185,6 +186,7 @@ absl::StatusOr<TrainingGraph> MakeEvaluationGraph(const Graph& forward_inference
   TrainingGraph evaluation;
   evaluation.forward_nodes = builder.graph().node_count();
   evaluation.pass.assign(evaluation.forward_nodes, Pass::kForward);
+  evaluation.sum_of.assign(evaluation.forward_nodes, kNoValue);
   for (int i = 0; i < evaluation.forward_nodes; ++i) evaluation.origin.push_back(NodeId(i));
   return Complete(std::move(builder), loss, std::move(evaluation));
 }

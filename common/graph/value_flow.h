@@ -2,22 +2,32 @@
 // Shared by CutStages and PrefixCuts.
 #pragma once
 
-#include <limits>
 #include <vector>
 
 #include "common/graph/training_graph.h"
 
 namespace pipedream {
 
+// Where gradients of one value that come from several places are added up.
+enum class SumPlace {
+  kProducer,  // where the value is made, so that every part goes straight there
+  kFirst,     // at the first of those places: on its side of any boundary between them
+};
+
+// Per node of the graph, given place_of[forward node]. A gradient node's place is that of its
+// origin; but a value's gradients that come from one place are added there, and else as
+// `sum_place` says. (A parameter is made nowhere: its gradients are added where it is read.)
+std::vector<int> PlacesOf(const TrainingGraph& training, const std::vector<int>& place_of,
+                          SumPlace sum_place);
+
 struct ValueFlow {
-  int made = -1;  // place of the producer; -1 without one
-  int first_read = std::numeric_limits<int>::max();
-  int last_read = -1;     // -1: nothing reads it
+  int made = -1;          // place of the producer; -1 without one
+  std::vector<int> read;  // where it is read: ascending, each place once
   bool gradient = false;  // made by a gradient node
 };
 
-// Per value. A node's place is that of its origin, place_of[forward node]. A parameter's gradient
-// counts as read where the parameter is.
-std::vector<ValueFlow> FlowOf(const TrainingGraph& training, const std::vector<int>& place_of);
+// Per value, given the nodes' places. A parameter's gradient counts as read where it is made, and a
+// sum over readers of a parameter elsewhere as not read: each place has a sum of its own.
+std::vector<ValueFlow> FlowOf(const TrainingGraph& training, const std::vector<int>& places);
 
 }  // namespace pipedream

@@ -26,6 +26,20 @@ double HardSigmoid(double x, double alpha, double beta) {
   return std::max(0.0, std::min(1.0, alpha * x + beta));
 }
 
+constexpr double kPi = 3.14159265358979323846;
+
+// The share of a standard normal distribution below x.
+double NormalBelow(double x) { return (1 + std::erf(x / std::sqrt(2.0))) / 2; }
+double GeluInner(double x) { return std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x); }
+
+Result GeluTanhGrad(const Call& call) {
+  return Binary(call, [](double dy, double x) {
+    double t = std::tanh(GeluInner(x));
+    double slope = std::sqrt(2 / kPi) * (1 + 3 * 0.044715 * x * x);
+    return dy * ((1 + t) / 2 + x / 2 * (1 - t * t) * slope);
+  });
+}
+
 Result Dropout(const Call& call) {
   double ratio = call.Float("ratio");
   ReferenceTensor y = call.In(0);
@@ -47,6 +61,15 @@ Result Forward(const Call& call) {
   if (call.Is("Relu")) return Unary(call, [](double x) { return x > 0 ? x : 0; });
   if (call.Is("Sigmoid")) return Unary(call, [](double x) { return 1 / (1 + std::exp(-x)); });
   if (call.Is("Tanh")) return Unary(call, [](double x) { return std::tanh(x); });
+  if (call.Is("Erf")) return Unary(call, [](double x) { return std::erf(x); });
+  if (call.Is("Gelu")) return Unary(call, [](double x) { return x * NormalBelow(x); });
+  if (call.Is("GeluTanh")) {
+    return Unary(call, [](double x) { return x / 2 * (1 + std::tanh(GeluInner(x))); });
+  }
+  if (call.Is("Sqrt")) return Unary(call, [](double x) { return std::sqrt(x); });
+  if (call.Is("Pow")) {
+    return Unary(call, [p = call.Float("exponent")](double x) { return std::pow(x, p); });
+  }
   if (call.Is("HardSwish")) {
     return Unary(call, [](double x) { return x * HardSigmoid(x, 1.0 / 6, 0.5); });
   }
@@ -74,6 +97,16 @@ Result Elementwise(const Call& call) {
   }
   if (call.Is("TanhGrad"))
     return Binary(call, [](double dy, double y) { return dy * (1 - y * y); });
+  if (call.Is("ErfGrad")) {
+    return Binary(call,
+                  [](double dy, double x) { return dy * 2 / std::sqrt(kPi) * std::exp(-x * x); });
+  }
+  if (call.Is("GeluGrad")) {
+    return Binary(call, [](double dy, double x) {
+      return dy * (NormalBelow(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi));
+    });
+  }
+  if (call.Is("GeluTanhGrad")) return GeluTanhGrad(call);
   if (call.Is("HardSwishGrad")) {
     return Binary(call, [](double dy, double x) {
       return x <= -3 ? 0 : x >= 3 ? dy : dy * (2 * x + 3) / 6;

@@ -38,7 +38,8 @@ Result Elementwise(const Call& call);
 Result Products(const Call& call);
 Result Spatial(const Call& call);
 Result Normalizations(const Call& call);
-Result Movements(const Call& call);  // shapes and reductions
+Result Movements(const Call& call);   // shapes and reductions
+Result Selections(const Call& call);  // joining, parting, picking
 Result SoftmaxAndLosses(const Call& call);
 
 }  // namespace pipedream::reference

@@ -70,6 +70,59 @@ Result UpdateRunningStatistics(const Call& call) {
   return Tensors{mean, variance};
 }
 
+// What x holds along the axes from `axis` on, at each position before them.
+struct Positions {
+  size_t count = 1, length = 1;
+
+  Positions(const Call& call, const Shape& x) {
+    for (int i = 0; i < x.rank(); ++i) (i < call.Int("axis") ? count : length) *= x[i];
+  }
+  // The mean over i of f(offset of element i of position p, i).
+  double Mean(size_t p, const std::function<double(size_t, size_t)>& f) const {
+    double sum = 0;
+    for (size_t i = 0; i < length; ++i) sum += f(p * length + i, i);
+    return sum / static_cast<double>(length);
+  }
+};
+
+Result LayerNormalization(const Call& call) {
+  const ReferenceTensor &x = call.In(0), &scale = call.In(1);
+  Positions positions(call, call.InShape(0));
+  ReferenceTensor y(x.size()), means, inverses;
+  for (size_t p = 0; p < positions.count; ++p) {
+    double mean = positions.Mean(p, [&](size_t at, size_t) { return x[at]; });
+    double variance =
+        positions.Mean(p, [&](size_t at, size_t) { return (x[at] - mean) * (x[at] - mean); });
+    means.push_back(mean);
+    inverses.push_back(1 / std::sqrt(variance + call.Float("epsilon")));
+    for (size_t i = 0; i < positions.length; ++i) {
+      size_t at = p * positions.length + i;
+      y[at] = (x[at] - mean) * inverses[p] * scale[i] + (call.Has(2) ? call.In(2)[i] : 0);
+    }
+  }
+  return Tensors{y, means, inverses};
+}
+
+Result LayerNormalizationGrad(const Call& call) {
+  const ReferenceTensor &dy = call.In(0), &x = call.In(1), &scale = call.In(2);
+  Positions positions(call, call.InShape(1));
+  ReferenceTensor dx(x.size()), dscale(scale.size()), dbias(scale.size());
+  for (size_t p = 0; p < positions.count; ++p) {
+    double mean = call.In(3)[p], inverse = call.In(4)[p];
+    auto centred = [&](size_t at) { return (x[at] - mean) * inverse; };
+    double share = positions.Mean(p, [&](size_t at, size_t i) { return dy[at] * scale[i]; });
+    double slope =
+        positions.Mean(p, [&](size_t at, size_t i) { return dy[at] * scale[i] * centred(at); });
+    for (size_t i = 0; i < positions.length; ++i) {
+      size_t at = p * positions.length + i;
+      dx[at] = inverse * (dy[at] * scale[i] - share - centred(at) * slope);
+      dscale[i] += dy[at] * centred(at);
+      dbias[i] += dy[at];
+    }
+  }
+  return Tensors{dx, dscale, dbias};
+}
+
 // bias + alpha / size * the sum of squares over the channels around that of `index`.
 double LrnBase(const Call& call, const Shape& shape, const ReferenceTensor& x, Index index) {
   int64_t size = call.Int("size");
@@ -124,6 +177,8 @@ Result Normalizations(const Call& call) {
     return Tensors{Normalize(call.InShape(0), call.In(0), call.In(1), call.In(2), call.In(3),
                              call.In(4), call.Float("epsilon"))};
   }
+  if (call.Is("LayerNormalization")) return LayerNormalization(call);
+  if (call.Is("LayerNormalizationGrad")) return LayerNormalizationGrad(call);
   if (call.Is("LRN")) return Lrn(call);
   if (call.Is("LRNGrad")) return LrnGrad(call);
   return std::nullopt;

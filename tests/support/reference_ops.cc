@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<ReferenceTensor>> RunReference(
   reference::Call call{graph, node, inputs};
   for (auto family :
        {reference::Elementwise, reference::Products, reference::Spatial, reference::Normalizations,
-        reference::Movements, reference::SoftmaxAndLosses}) {
+        reference::Movements, reference::Selections, reference::SoftmaxAndLosses}) {
     if (reference::Result result = family(call)) return *std::move(result);
   }
   return Unimplemented("no reference for operator '{}'", node.op);
@@ -71,6 +71,8 @@ absl::StatusOr<ReferenceTensor> Given(const Value& value,
       return ToDoubles<float>(value.data);
     case DataType::kInt64:
       return ToDoubles<int64_t>(value.data);
+    case DataType::kBool:
+      return ToDoubles<uint8_t>(value.data);
     default:
       return Unimplemented("'{}' is {}", value.name, ToString(value.dtype));
   }

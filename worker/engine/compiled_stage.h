@@ -1,6 +1,7 @@
 // A stage made ready to run at one microbatch size: prepared kernels with every tensor's place.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,19 +51,28 @@ struct CompiledStep {
   std::vector<void*> output_pointers;
 };
 
-struct CompiledProgram {
-  std::vector<CompiledStep> steps;
-  size_t arena_bytes = 0;    // temporaries; scratch lies behind them
-  size_t scratch_bytes = 0;  // the largest of its steps
-};
-
 // A tensor in a message: messages hold row-major tensors one after another, 64-byte aligned.
 struct MessageItem {
   ValueId value;
   size_t message_offset = 0;
   size_t bytes = 0;  // row-major
   Place place;
-  std::unique_ptr<OpKernel> reorder;  // between row-major and the place's layout; null: same
+  std::unique_ptr<OpKernel> reorder;  // from the place's layout to row-major; null: same
+};
+
+struct CompiledMessage {
+  int stage = 0;  // at the other end
+  std::vector<MessageItem> items;
+  size_t bytes = 0;  // of the whole message
+};
+
+struct CompiledProgram {
+  std::vector<CompiledStep> steps;
+  size_t arena_bytes = 0;    // temporaries; scratch lies behind them
+  size_t scratch_bytes = 0;  // the largest of its steps
+  // Unpacked before it runs and packed afterwards; in order of the other stage.
+  std::vector<CompiledMessage> received;
+  std::vector<CompiledMessage> sent;
 };
 
 struct LoadItem {
@@ -80,21 +90,23 @@ struct SavedTensor {
 struct CompiledStage {
   int64_t samples = 0;  // microbatch size
   CompiledProgram forward;
-  CompiledProgram backward;  // empty in the evaluation form
+  // Empty in the evaluation form, and where not asked for.
+  CompiledProgram backward;
+  // The same in two parts: all that earlier stages wait for, and the other gradients. What the
+  // second reads of the first is kept in the slot, so that other microbatches may run between them.
+  CompiledProgram backward_input;
+  CompiledProgram backward_weight;
   std::vector<LoadItem> loads;
-  std::vector<MessageItem> activations_in;
-  std::vector<MessageItem> activations_out;
-  std::vector<MessageItem> gradients_in;
-  std::vector<MessageItem> gradients_out;
-  size_t activation_in_bytes = 0;  // of the whole message
-  size_t activation_out_bytes = 0;
-  size_t gradient_in_bytes = 0;
-  size_t gradient_out_bytes = 0;
   std::vector<SavedTensor> saved;
   size_t slot_bytes = 0;       // one slab
   Place loss;                  // float32, on the stage that holds it
   Place correct;               // int64, if the loss counts
   int64_t loss_positions = 0;  // predictions that `correct` is out of, per microbatch
+
+  // All that may be compiled.
+  std::array<const CompiledProgram*, 4> programs() const {
+    return {&forward, &backward, &backward_input, &backward_weight};
+  }
 };
 
 // Where parameters, states and constants of a stage lie. Shared by all its compiled sizes: the
@@ -107,6 +119,9 @@ struct StoredTensor {
   Tensor initial;            // row-major
   bool layout_open = false;  // no kernel has chosen yet
   bool trains = false;       // parameters: has a gradient
+  // Shared parameters: the stages that hold a copy, ascending, this one among them; else empty. All
+  // hold it row-major, and its gradient too: this stage's share, at the same offset of kGradients.
+  std::vector<int> holders;
 };
 
 struct StageLayout {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,8 @@
 #include "common/graph/cuts.h"
 #include "common/graph/training_graph.h"
 #include "common/schedule/schedules.h"
+#include "worker/engine/parameter_update.h"
+#include "worker/engine/run_steps.h"
 #include "worker/engine/stage_state.h"
 
 namespace pipedream {
@@ -23,6 +24,26 @@ double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
 }
+
+// Adds what each piece of work took to its list, if there are lists.
+class StepTimer : public StepObserver {
+ public:
+  StepTimer(const ProfilerOptions& options, std::vector<std::vector<double>>* times)
+      : options_(options), times_(times) {}
+  void Before(size_t) override {
+    if (times_ != nullptr) start_ = Now();
+  }
+  absl::Status After(size_t index) override {
+    if (times_ != nullptr) (*times_)[index].push_back(Now() - start_);
+    if (options_.cancelled()) return absl::CancelledError("profiling was cancelled");
+    return absl::OkStatus();
+  }
+
+ private:
+  const ProfilerOptions& options_;
+  std::vector<std::vector<double>>* times_;
+  double start_ = 0;
+};
 
 class Profiler {
  public:
@@ -77,6 +98,7 @@ class Profiler {
     context_.sample_ids = rows_;
     forward_.resize(compiled_->forward.steps.size());
     backward_.resize(compiled_->backward.steps.size());
+    optimizer_.resize(stage_->layout.parameters.size());
     return absl::OkStatus();
   }
 
@@ -95,48 +117,25 @@ class Profiler {
   }
 
   absl::Status RunProgram(CompiledProgram& program, std::vector<std::vector<double>>* times) {
-    std::byte* scratch = stage_->arena.data() + program.arena_bytes;
-    for (size_t k = 0; k < program.steps.size(); ++k) {
-      CompiledStep& step = program.steps[k];
-      if (step.kernel == nullptr) continue;
-      for (size_t i = 0; i < step.inputs.size(); ++i)
-        step.input_pointers[i] = bases_.Resolve(step.inputs[i]);
-      for (size_t i = 0; i < step.outputs.size(); ++i)
-        step.output_pointers[i] = bases_.Resolve(step.outputs[i]);
-      const double start = times == nullptr ? 0 : Now();
-      PD_RETURN_IF_ERROR(
-          step.kernel->Run({step.input_pointers, step.output_pointers, scratch, &context_}));
-      if (times != nullptr) (*times)[k].push_back(Now() - start);
-      if (options_.cancelled()) return absl::CancelledError("profiling was cancelled");
-    }
-    return absl::OkStatus();
+    StepTimer timer(options_, times);
+    return RunSteps(program, bases_, stage_->arena.data() + program.arena_bytes, context_, nullptr,
+                    &timer);
   }
 
-  // The rate is zero: weights stay as they are.
-  absl::Status Optimize(std::map<std::string, std::vector<double>>* times) {
-    for (const StoredTensor& p : stage_->layout.parameters) {
-      const size_t count = p.spec.bytes / sizeof(float);
-      auto floats = [&](std::byte* base) {
-        return std::span<float>(reinterpret_cast<float*>(base + p.offset), count);
-      };
-      UpdateArguments arguments;
-      std::byte* weights = stage_->weights->latest_data();
-      arguments.weights = floats(weights);
-      arguments.new_weights = floats(weights);
-      arguments.gradient = floats(stage_->gradients.data());
-      for (DeviceBuffer& state : stage_->optimizer_state)
-        arguments.state.push_back(floats(state.data()));
-      const double start = Now();
-      stage_->optimizer->Update(arguments);
-      if (times != nullptr) (*times)[p.name].push_back(Now() - start);
-    }
-    return absl::OkStatus();
+  // The rate is zero: weights stay as they are, whatever the gradients.
+  void Optimize(std::vector<std::vector<double>>* times) {
+    UpdateArguments arguments;
+    arguments.state.resize(stage_->optimizer_state.size());
+    StepTimer timer(options_, times);
+    std::byte* weights = stage_->weights->latest_data();
+    UpdateParameters(*stage_, weights, weights, &arguments, &timer);
   }
 
   absl::Status OneStep(bool timed) {
     PD_RETURN_IF_ERROR(RunProgram(compiled_->forward, timed ? &forward_ : nullptr));
     PD_RETURN_IF_ERROR(RunProgram(compiled_->backward, timed ? &backward_ : nullptr));
-    return Optimize(timed ? &optimizer_ : nullptr);
+    Optimize(timed ? &optimizer_ : nullptr);
+    return absl::OkStatus();
   }
 
   absl::Status Measure() {
@@ -194,10 +193,11 @@ class Profiler {
     auto first_reader = [&](ValueId id) -> NodeProfile& {
       return origin(graph.consumers(id).front());
     };
-    for (const StoredTensor& p : stage_->layout.parameters) {
+    for (size_t i = 0; i < stage_->layout.parameters.size(); ++i) {
+      const StoredTensor& p = stage_->layout.parameters[i];
       NodeProfile& node = first_reader(graph.FindValue(p.name));
       node.parameter_bytes += static_cast<int64_t>(p.spec.bytes);
-      const double seconds = Median(optimizer_[p.name]);
+      const double seconds = Median(optimizer_[i]);
       node.optimizer_s += seconds;
       sum += seconds;
     }
@@ -235,8 +235,8 @@ class Profiler {
   Bases bases_;
   RunContext context_;
   std::vector<int64_t> rows_;
-  std::vector<std::vector<double>> forward_, backward_;   // seconds per step
-  std::map<std::string, std::vector<double>> optimizer_;  // by parameter
+  std::vector<std::vector<double>> forward_, backward_;  // seconds per step
+  std::vector<std::vector<double>> optimizer_;           // by parameter
   std::vector<double> whole_;
 };
 

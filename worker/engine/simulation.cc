@@ -45,8 +45,9 @@ class Simulation {
     PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs,
                         MakePrograms(options_.spec.schedule, shape_));
     for (StageProgram& program : programs) {
-      StageInputs inputs{options_.model,     options_.spec,  options_.run,       options_.stage_of,
-                         std::move(program), options_.train, options_.evaluation};
+      StageInputs inputs{options_.model,      options_.spec,      options_.run,
+                         options_.stage_of,   std::move(program), options_.train,
+                         options_.evaluation, options_.recompute, false};
       auto stage = std::make_unique<SimulatedStage>();
       PD_ASSIGN_OR_RETURN(stage->state, BuildStage(inputs, *backend_, device_.get()));
       stages_.push_back(std::move(stage));
@@ -67,12 +68,14 @@ class Simulation {
       const size_t slots = static_cast<size_t>(program.channel_slots);
       StagePeers peers = PeersOf(program);
       for (Peer peer : peers.activation_to) {
-        LocalChannel channel = MakeLocalChannel(slots, stage->state->activation_out_bytes);
+        LocalChannel channel =
+            MakeLocalChannel(slots, stage->state->activation_out_bytes.of(peer.stage));
         stage->channels.activation_out[peer] = std::move(channel.send);
         At(peer).channels.activation_in[self] = std::move(channel.receive);
       }
       for (Peer peer : peers.gradient_to) {
-        LocalChannel channel = MakeLocalChannel(slots, stage->state->gradient_out_bytes);
+        LocalChannel channel =
+            MakeLocalChannel(slots, stage->state->gradient_out_bytes.of(peer.stage));
         stage->channels.gradient_out[peer] = std::move(channel.send);
         At(peer).channels.gradient_in[self] = std::move(channel.receive);
       }

@@ -13,6 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/graph/model.h"
 #include "common/job/job_spec.h"
+#include "worker/engine/recompute.h"
 #include "worker/engine/stage_monitor.h"
 
 namespace pipedream {
@@ -28,6 +29,7 @@ struct SimulationOptions {
   std::shared_ptr<const Dataset> evaluation;  // may be null
   // Which executor steps next is chosen at random from this; results must not depend on it.
   uint64_t interleaving = 0;
+  Recompute recompute = {};
 };
 
 struct SimulationResult {

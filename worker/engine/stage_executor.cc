@@ -8,17 +8,26 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "worker/engine/message_packing.h"
+#include "worker/engine/parameter_update.h"
+#include "worker/engine/run_steps.h"
+#include "worker/engine/running_statistics.h"
 
 namespace pipedream {
 namespace {
 
 constexpr Duration kWaitSlice = std::chrono::milliseconds(100);
 
+// Of the messages that an instruction moves or computes on.
 MessageKey KeyOf(const Instruction& instruction) {
   switch (instruction.op) {
+    case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
     case Op::kSendGradient:
     case Op::kReceiveGradient:
       return {MessageKind::kGradient, instruction.microbatch.value()};
+    case Op::kEvaluate:
     case Op::kSendEvaluation:
     case Op::kReceiveEvaluation:
       return {MessageKind::kEvaluation, instruction.microbatch.value()};
@@ -34,14 +43,6 @@ bool IsEvaluation(Op op) {
 bool IsPerMicrobatch(Op op) {
   return op != Op::kStep && op != Op::kReduce && op != Op::kNorm && op != Op::kPin &&
          op != Op::kUnpin;
-}
-
-void ScaleInPlace(float* values, size_t count, float factor) {
-  for (size_t i = 0; i < count; ++i) values[i] *= factor;
-}
-
-void AddScaled(float* sum, const float* values, size_t count, float factor) {
-  for (size_t i = 0; i < count; ++i) sum[i] += factor * values[i];
 }
 
 }  // namespace
@@ -60,6 +61,8 @@ StageExecutor::StageExecutor(StageState* stage, StageChannels* channels, StageMo
   base(Region::kConstants) = stage_.constants.data();
   context_.seed = stage_.run.seed;
   rows_.reserve(static_cast<size_t>(stage_.run.microbatch_size()));
+  held_.reserve(channels_.activation_in.size() + channels_.gradient_in.size());
+  update_.state.resize(stage_.optimizer_state.size());
 }
 
 absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
@@ -141,6 +144,8 @@ absl::StatusOr<bool> StageExecutor::Execute(const Instruction& instruction) {
       status = Forward(instruction);
       break;
     case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
       status = Backward(instruction);
       break;
     case Op::kEvaluate:
@@ -155,9 +160,6 @@ absl::StatusOr<bool> StageExecutor::Execute(const Instruction& instruction) {
     case Op::kUnpin:
       stage_.weights->Unpin(instruction.version);
       break;
-    case Op::kBackwardInput:
-    case Op::kBackwardWeight:
-      return Unimplemented("split backward passes are not available on this worker");
   }
   if (!status.ok()) return status;
   return true;
@@ -173,8 +175,7 @@ absl::StatusOr<bool> StageExecutor::Receive(const Instruction& instruction) {
     wait_receive_ = it->second.get();
     return false;
   }
-  held_ = it->second.get();
-  held_message_ = *message;
+  held_.push_back({it->second.get(), instruction.peer.stage.value(), KeyOf(instruction), *message});
   return true;
 }
 
@@ -189,42 +190,32 @@ absl::StatusOr<bool> StageExecutor::Send(const Instruction& instruction) {
     wait_send_ = it->second.get();
     return false;
   }
-  const size_t bytes = gradient ? computed_->gradient_out_bytes : computed_->activation_out_bytes;
+  CompiledMessage* message = FindMessage(computed_->sent, instruction.peer.stage.value());
+  const size_t bytes = message == nullptr ? 0 : message->bytes;
   if (bytes > slot->size())
     return Internal("a message of {} bytes does not fit the channel's {}", bytes, slot->size());
-  PD_RETURN_IF_ERROR(
-      Pack(gradient ? computed_->gradients_out : computed_->activations_out, slot->data()));
+  if (message != nullptr) PD_RETURN_IF_ERROR(PackMessage(*message, bases_, slot->data()));
   PD_RETURN_IF_ERROR(it->second->Commit(KeyOf(instruction), bytes));
   monitor_.Count([&](StageCounters& c) { c.sent_bytes += static_cast<int64_t>(bytes); });
   return true;
 }
 
-absl::Status StageExecutor::Pack(std::vector<MessageItem>& items, std::byte* message) {
-  for (MessageItem& item : items) {
-    const void* source = bases_.Resolve(item.place);
-    void* target = message + item.message_offset;
-    if (item.reorder == nullptr) {
-      std::memcpy(target, source, item.bytes);
-    } else {
-      PD_RETURN_IF_ERROR(item.reorder->Run({{&source, 1}, {&target, 1}, nullptr, nullptr}));
+absl::Status StageExecutor::Unpack(CompiledProgram& program, const MessageKey& key) {
+  size_t found = 0;
+  absl::Status status;
+  std::erase_if(held_, [&](const HeldMessage& held) {
+    if (held.key != key) return false;
+    if (CompiledMessage* message = FindMessage(program.received, held.stage)) {
+      ++found;
+      status.Update(UnpackMessage(*message, bases_, held.bytes));
     }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status StageExecutor::Unpack(std::vector<MessageItem>& items) {
-  if (items.empty()) return absl::OkStatus();
-  if (held_ == nullptr) return Internal("the message to compute on was not received");
-  const MessageItem& last = items.back();
-  if (held_message_.size() < last.message_offset + last.bytes)
-    return Internal(
-        "a message of {} bytes where {} were expected: the two stages were cut from "
-        "different graphs",
-        held_message_.size(), last.message_offset + last.bytes);
-  for (MessageItem& item : items)
-    std::memcpy(bases_.Resolve(item.place), held_message_.data() + item.message_offset, item.bytes);
-  std::exchange(held_, nullptr)->Release();
-  return absl::OkStatus();
+    held.channel->Release();
+    return true;
+  });
+  if (status.ok() && found != program.received.size())
+    return Internal("{} of {} messages to compute on were received", found,
+                    program.received.size());
+  return status;
 }
 
 absl::Status StageExecutor::LoadSamples(CompiledStage& compiled, const Dataset* data) {
@@ -240,21 +231,12 @@ absl::Status StageExecutor::LoadSamples(CompiledStage& compiled, const Dataset* 
   return absl::OkStatus();
 }
 
-absl::Status StageExecutor::RunProgram(CompiledProgram& program, std::byte* state_share) {
-  std::byte*& states = bases_.base[static_cast<int>(Region::kStates)];
-  std::byte* scratch = stage_.arena.data() + program.arena_bytes;
-  for (CompiledStep& step : program.steps) {
-    if (step.kernel == nullptr) continue;
-    const bool deferred = step.updates_state && state_share != nullptr;
-    if (deferred) states = state_share;
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      step.input_pointers[i] = bases_.Resolve(step.inputs[i]);
-    for (size_t i = 0; i < step.outputs.size(); ++i)
-      step.output_pointers[i] = bases_.Resolve(step.outputs[i]);
-    if (deferred) states = stage_.states.data();
-    PD_RETURN_IF_ERROR(
-        step.kernel->Run({step.input_pointers, step.output_pointers, scratch, &context_}));
-  }
+absl::Status StageExecutor::RunProgram(CompiledProgram& program, const MessageKey& key,
+                                       std::byte* state_share) {
+  PD_RETURN_IF_ERROR(Unpack(program, key));
+  PD_RETURN_IF_ERROR(
+      RunSteps(program, bases_, stage_.arena.data() + program.arena_bytes, context_, state_share));
+  computed_ = &program;
   return absl::OkStatus();
 }
 
@@ -276,14 +258,12 @@ absl::Status StageExecutor::Forward(const Instruction& instruction) {
                       stage_.weights->Data(instruction.version));
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
   PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.train.get()));
-  PD_RETURN_IF_ERROR(Unpack(compiled.activations_in));
   std::byte* share = nullptr;
   if (!stage_.state_shares.empty()) {
     share = stage_.state_shares[instruction.slot].data();
     std::memset(share, 0, stage_.layout.state_bytes);
   }
-  PD_RETURN_IF_ERROR(RunProgram(compiled.forward, share));
-  computed_ = &compiled;
+  PD_RETURN_IF_ERROR(RunProgram(compiled.forward, KeyOf(instruction), share));
 
   if (compiled.loss.present) {
     float loss;
@@ -311,9 +291,7 @@ absl::Status StageExecutor::Evaluate(const Instruction& instruction) {
   PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
                       stage_.weights->Data(instruction.version));
   PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.evaluation.get()));
-  PD_RETURN_IF_ERROR(Unpack(compiled.activations_in));
-  PD_RETURN_IF_ERROR(RunProgram(compiled.forward, nullptr));
-  computed_ = &compiled;
+  PD_RETURN_IF_ERROR(RunProgram(compiled.forward, KeyOf(instruction)));
 
   if (compiled.loss.present) {
     EvaluationSum share;
@@ -335,34 +313,35 @@ absl::Status StageExecutor::Backward(const Instruction& instruction) {
   const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
   CompiledStage& compiled = stage_.training.at(samples.count);
   SelectTrainingRows(samples);
-
-  const bool first = contributions_ == 0;
-  DeviceBuffer& target = first ? stage_.gradients : stage_.microbatch_gradients;
-  if (target.data() == nullptr)
-    return Internal("a second microbatch before the update, which the schedule did not announce");
   PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
                       stage_.weights->Data(instruction.version));
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
-  bases_.base[static_cast<int>(Region::kGradients)] = target.data();
-  PD_RETURN_IF_ERROR(Unpack(compiled.gradients_in));
-  PD_RETURN_IF_ERROR(RunProgram(compiled.backward, nullptr));
-  stage_.weights->Unpin(instruction.version);
+  const MessageKey key = KeyOf(instruction);
+  if (instruction.op == Op::kBackwardInput) return RunProgram(compiled.backward_input, key);
 
-  const int64_t total = UpdateSamples(stage_.run, stage_.program.policy, replicas_,
-                                      UpdateOfMicrobatch(instruction.microbatch));
-  const float weight = static_cast<float>(static_cast<double>(samples.count) / total);
-  const size_t count = stage_.layout.parameter_bytes / sizeof(float);
-  float* sum = reinterpret_cast<float*>(stage_.gradients.data());
-  if (first) {
-    if (weight != 1.0f) ScaleInPlace(sum, count, weight);
-  } else {
-    AddScaled(sum, reinterpret_cast<const float*>(target.data()), count, weight);
-  }
-  if (!stage_.state_shares.empty()) AddStateShares(instruction);
-  ++contributions_;
-  computed_ = &compiled;
-  monitor_.Count([](StageCounters& c) { ++c.backwards; });
+  DeviceBuffer& target = contributions_ == 0 ? stage_.gradients : stage_.microbatch_gradients;
+  if (target.data() == nullptr)
+    return Internal("a second microbatch before the update, which the schedule did not announce");
+  bases_.base[static_cast<int>(Region::kGradients)] = target.data();
+  const bool fused = instruction.op == Op::kBackward;
+  PD_RETURN_IF_ERROR(RunProgram(fused ? compiled.backward : compiled.backward_weight, key));
+  stage_.weights->Unpin(instruction.version);
+  AddGradients(instruction, samples.count);
   return absl::OkStatus();
+}
+
+void StageExecutor::AddGradients(const Instruction& instruction, int64_t samples) {
+  const int64_t update = UpdateOfMicrobatch(instruction.microbatch);
+  const int64_t total = UpdateSamples(stage_.run, stage_.program.policy, replicas_, update);
+  const bool first = contributions_ == 0;
+  AddMicrobatchGradients(stage_, first, static_cast<float>(static_cast<double>(samples) / total));
+  if (!stage_.state_shares.empty()) {
+    const auto [begin, filled] = Round(update);
+    AddStateShare(stage_, instruction.slot, filled - 1 - (instruction.microbatch.value() - begin),
+                  first);
+  }
+  ++contributions_;
+  monitor_.Count([](StageCounters& c) { ++c.backwards; });
 }
 
 int64_t StageExecutor::UpdateOfMicrobatch(MicrobatchId microbatch) const {
@@ -378,36 +357,6 @@ std::pair<int64_t, int64_t> StageExecutor::Round(int64_t update) const {
   for (int64_t k = 0; k < size; ++k)
     if (TrainingSamples(stage_.run, MicrobatchId(update * size + k)).count > 0) ++filled;
   return {update * size, filled};
-}
-
-void StageExecutor::AddStateShares(const Instruction& instruction) {
-  const auto [begin, filled] = Round(UpdateOfMicrobatch(instruction.microbatch));
-  const int64_t later = filled - 1 - (instruction.microbatch.value() - begin);
-  std::byte* sum = stage_.gradients.data() + stage_.layout.parameter_bytes;
-  const std::byte* share = stage_.state_shares[instruction.slot].data();
-  for (size_t i = 0; i < stage_.layout.states.size(); ++i) {
-    const StoredTensor& state = stage_.layout.states[i];
-    const size_t count = state.spec.bytes / sizeof(float);
-    float* to = reinterpret_cast<float*>(sum + state.offset);
-    if (contributions_ == 0) std::memset(to, 0, state.spec.bytes);
-    AddScaled(to, reinterpret_cast<const float*>(share + state.offset), count,
-              static_cast<float>(std::pow(stage_.state_momentum[i], static_cast<double>(later))));
-  }
-}
-
-void StageExecutor::AdvanceStates(int64_t update) {
-  const int64_t filled = Round(update).second;
-  const std::byte* sum = stage_.gradients.data() + stage_.layout.parameter_bytes;
-  for (size_t i = 0; i < stage_.layout.states.size(); ++i) {
-    if (stage_.state_momentum[i] == 0) continue;
-    const StoredTensor& state = stage_.layout.states[i];
-    const size_t count = state.spec.bytes / sizeof(float);
-    float* values = reinterpret_cast<float*>(stage_.states.data() + state.offset);
-    ScaleInPlace(
-        values, count,
-        static_cast<float>(std::pow(stage_.state_momentum[i], static_cast<double>(filled))));
-    AddScaled(values, reinterpret_cast<const float*>(sum + state.offset), count, 1.0f);
-  }
 }
 
 absl::StatusOr<bool> StageExecutor::Reduce(const Instruction&) {
@@ -429,16 +378,11 @@ absl::StatusOr<bool> StageExecutor::Reduce(const Instruction&) {
 
 absl::StatusOr<bool> StageExecutor::Norm() {
   if (!collective_started_) {
-    std::ranges::fill(stage_.norms, 0.0);
     // Replicas hold equal gradients after the reduction; one of them speaks for the stage.
-    if (stage_.program.replica.value() == 0) {
-      const std::byte* base = stage_.gradients.data();
-      for (size_t i = 0; i < stage_.layout.parameters.size(); ++i) {
-        const StoredTensor& p = stage_.layout.parameters[i];
-        stage_.norms[stage_.global_index[i]] = SquaredNorm(
-            {reinterpret_cast<const float*>(base + p.offset), p.spec.bytes / sizeof(float)});
-      }
-    }
+    if (stage_.program.replica.value() == 0)
+      SquaredNorms(stage_);
+    else
+      std::ranges::fill(stage_.norms, 0.0);
     if (channels_.workers != nullptr)
       PD_RETURN_IF_ERROR(channels_.workers->StartSum(std::span<double>(stage_.norms)));
     collective_started_ = true;
@@ -478,33 +422,21 @@ absl::Status StageExecutor::Update(const Instruction& instruction) {
                     weights.latest());
   const std::byte* from = weights.latest_data();
   PD_ASSIGN_OR_RETURN(std::byte * to, weights.BeginUpdate());
-  if (Round(update).second == 0) {  // no samples at the very end of the run
+  const int64_t filled = Round(update).second;
+  if (filled == 0) {  // no samples at the very end of the run
     if (to != from) std::memcpy(to, from, stage_.layout.parameter_bytes);
   } else {
-    UpdateArguments arguments;
-    arguments.learning_rate = LearningRateOf(update);
-    arguments.gradient_scale = gradient_scale_;
-    arguments.step = update;
-    arguments.state.resize(stage_.optimizer_state.size());
-    for (const StoredTensor& p : stage_.layout.parameters) {
-      const size_t count = p.spec.bytes / sizeof(float);
-      auto floats = [&](std::byte* base) {
-        return std::span<float>(reinterpret_cast<float*>(base + p.offset), count);
-      };
-      arguments.weights = {reinterpret_cast<const float*>(from + p.offset), count};
-      arguments.new_weights = floats(to);
-      arguments.gradient = floats(stage_.gradients.data());
-      for (size_t k = 0; k < arguments.state.size(); ++k)
-        arguments.state[k] = floats(stage_.optimizer_state[k].data());
-      if (!stage_.optimizer->Update(arguments))
-        return WithReason(
-            absl::OutOfRangeError(fmt::format(
-                "the gradient of '{}' is not finite in update {}; lower the learning rate or clip "
-                "gradients",
-                p.name, update)),
-            "NON_FINITE_GRADIENT");
-    }
-    if (!stage_.state_shares.empty()) AdvanceStates(update);
+    update_.learning_rate = LearningRateOf(update);
+    update_.gradient_scale = gradient_scale_;
+    update_.step = update;
+    if (const StoredTensor* fault = UpdateParameters(stage_, from, to, &update_))
+      return WithReason(
+          absl::OutOfRangeError(fmt::format(
+              "the gradient of '{}' is not finite in update {}; lower the learning rate or clip "
+              "gradients",
+              fault->name, update)),
+          "NON_FINITE_GRADIENT");
+    if (!stage_.state_shares.empty()) AdvanceStates(stage_, filled);
   }
   weights.Publish();
   contributions_ = 0;

@@ -41,6 +41,7 @@ class StageExecutor {
   absl::StatusOr<bool> Receive(const Instruction& instruction);
   absl::StatusOr<bool> Send(const Instruction& instruction);
   absl::Status Forward(const Instruction& instruction);
+  // B, I and W.
   absl::Status Backward(const Instruction& instruction);
   absl::Status Evaluate(const Instruction& instruction);
   absl::StatusOr<bool> Reduce(const Instruction& instruction);
@@ -49,11 +50,11 @@ class StageExecutor {
 
   void SelectTrainingRows(const MicrobatchSamples& samples);
   absl::Status LoadSamples(CompiledStage& compiled, const Dataset* data);
-  absl::Status Unpack(std::vector<MessageItem>& items);
-  absl::Status Pack(std::vector<MessageItem>& items, std::byte* message);
-  absl::Status RunProgram(CompiledProgram& program, std::byte* state_share);
-  void AddStateShares(const Instruction& instruction);
-  void AdvanceStates(int64_t update);
+  // Messages in, steps, and the program is what the next sends pack from.
+  absl::Status RunProgram(CompiledProgram& program, const MessageKey& key,
+                          std::byte* state_share = nullptr);
+  absl::Status Unpack(CompiledProgram& program, const MessageKey& key);
+  void AddGradients(const Instruction& instruction, int64_t samples);
   int64_t UpdateOfMicrobatch(MicrobatchId microbatch) const;
   // First microbatch of an update and how many of its microbatches hold samples.
   std::pair<int64_t, int64_t> Round(int64_t update) const;
@@ -73,11 +74,17 @@ class StageExecutor {
   Bases bases_;
   RunContext context_;
   std::vector<int64_t> rows_;
-  // The message that the next compute instruction unpacks.
-  ReceiveChannel* held_ = nullptr;
-  std::span<const std::byte> held_message_;
-  // What the next send packs from; set by the compute instruction before it.
-  CompiledStage* computed_ = nullptr;
+  // Messages that coming compute instructions unpack; has room for one from every channel.
+  struct HeldMessage {
+    ReceiveChannel* channel = nullptr;
+    int stage = 0;
+    MessageKey key;
+    std::span<const std::byte> bytes;
+  };
+  std::vector<HeldMessage> held_;
+  // What the next sends pack from; set by the compute instruction before them.
+  CompiledProgram* computed_ = nullptr;
+  UpdateArguments update_;
   int contributions_ = 0;  // microbatches in `gradients` since the last update
   bool collective_started_ = false;
   double gradient_scale_ = 1;

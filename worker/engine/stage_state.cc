@@ -1,23 +1,25 @@
 #include "worker/engine/stage_state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "common/base/status.h"
 #include "worker/engine/memory_plan.h"
+#include "worker/engine/relayout.h"
 #include "worker/engine/stage_channels.h"
 #include "worker/engine/stage_compiler.h"
 
 namespace pipedream {
 namespace {
 
-absl::StatusOr<TrainingGraph> BindTraining(const Model& model, const JobSpec& spec, int64_t batch) {
+// `stage_of`: as for MakeTrainingGraph.
+absl::StatusOr<TrainingGraph> BindTraining(const Model& model, const JobSpec& spec, int64_t batch,
+                                           const std::vector<int>& stage_of) {
   BindOptions options{batch, GraphForm::kTraining, spec.train_patterns, spec.freeze_patterns};
   PD_ASSIGN_OR_RETURN(Graph forward, model.Bind(options));
-  return MakeTrainingGraph(forward, spec.loss);
+  return MakeTrainingGraph(forward, spec.loss, stage_of);
 }
 
 absl::StatusOr<TrainingGraph> BindEvaluation(const Model& model, const JobSpec& spec,
@@ -71,44 +73,81 @@ class StageBuilder {
   absl::Status Compile() {
     const int stages = in_.program.shape.stages();
     const int index = in_.program.stage.value();
+    const CompileOptions options = Options();
     std::vector<int64_t> sizes = MicrobatchSizes(in_.run);
     for (int64_t samples : sizes) {
-      PD_ASSIGN_OR_RETURN(TrainingGraph training, BindTraining(*in_.model, in_.spec, samples));
-      PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut, CutStages(training, in_.stage_of, stages));
-      PD_ASSIGN_OR_RETURN(CompiledStage compiled,
-                          CompileStage(training, cut[index], backend_, samples, &stage_->layout));
+      PD_ASSIGN_OR_RETURN(TrainingGraph training,
+                          BindTraining(*in_.model, in_.spec, samples,
+                                       in_.share_parameters ? in_.stage_of : std::vector<int>()));
+      PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut,
+                          CutStages(training, in_.stage_of, stages, in_.share_parameters));
+      PD_ASSIGN_OR_RETURN(CompiledStage compiled, CompileStage(training, cut[index], backend_,
+                                                               samples, options, &stage_->layout));
       Measure(compiled);
       stage_->training.emplace(samples, std::move(compiled));
       if (stage_->global_parameters == 0) ReadWholeModel(training);
       if (in_.run.evaluation_samples == 0) continue;
       PD_ASSIGN_OR_RETURN(TrainingGraph evaluation, BindEvaluation(*in_.model, in_.spec, samples));
       std::vector<int> stage_of = EvaluationStages(training, in_.stage_of, evaluation);
-      PD_ASSIGN_OR_RETURN(cut, CutStages(evaluation, stage_of, stages));
-      PD_ASSIGN_OR_RETURN(compiled,
-                          CompileStage(evaluation, cut[index], backend_, samples, &stage_->layout));
+      PD_ASSIGN_OR_RETURN(cut, CutStages(evaluation, stage_of, stages, in_.share_parameters));
+      PD_RETURN_IF_ERROR(CheckEvaluation(training, evaluation, cut[index]));
+      PD_ASSIGN_OR_RETURN(compiled, CompileStage(evaluation, cut[index], backend_, samples, options,
+                                                 &stage_->layout));
       Measure(compiled);
       stage_->evaluating.emplace(samples, std::move(compiled));
     }
     return absl::OkStatus();
   }
 
+  // Only the backward programs that the schedule runs.
+  CompileOptions Options() const {
+    CompileOptions options{false, false, in_.recompute};
+    for (const ProgramBlock& block : in_.program.blocks) {
+      for (const Instruction& instruction : block.body) {
+        options.fused_backward |= instruction.op == Op::kBackward;
+        options.split_backward |= instruction.op == Op::kBackwardInput;
+      }
+    }
+    return options;
+  }
+
+  // A trained parameter is updated only where training reads it.
+  absl::Status CheckEvaluation(const TrainingGraph& training, const TrainingGraph& evaluation,
+                               const StageGraph& stage) const {
+    for (ValueId id : stage.parameters) {
+      const std::string& name = evaluation.graph.value(id).name;
+      const ValueId trained = training.graph.FindValue(name);
+      const bool trains =
+          std::ranges::find(training.gradients, trained, &ParameterGradient::parameter) !=
+          training.gradients.end();
+      const bool here = std::ranges::find(stage_->layout.parameters, name, &StoredTensor::name) !=
+                        stage_->layout.parameters.end();
+      if (trains && !here)
+        return InvalidArgument("evaluation reads parameter '{}' on stage {}, training does not",
+                               name, in_.program.stage);
+    }
+    return absl::OkStatus();
+  }
+
   void Measure(const CompiledStage& compiled) {
-    auto grow = [](size_t& size, size_t to) { size = std::max(size, to); };
-    grow(stage_->activation_in_bytes, compiled.activation_in_bytes);
-    grow(stage_->activation_out_bytes, compiled.activation_out_bytes);
-    grow(stage_->gradient_in_bytes, compiled.gradient_in_bytes);
-    grow(stage_->gradient_out_bytes, compiled.gradient_out_bytes);
-    grow(slot_bytes_, compiled.slot_bytes);
-    for (const CompiledProgram* program : {&compiled.forward, &compiled.backward})
-      grow(arena_bytes_, program->arena_bytes + AlignUp(program->scratch_bytes));
+    StageState& s = *stage_;
+    s.activation_in_bytes.Grow(compiled.forward.received);
+    s.activation_out_bytes.Grow(compiled.forward.sent);
+    for (const CompiledProgram* program : compiled.programs()) {
+      arena_bytes_ = std::max(arena_bytes_, program->arena_bytes + AlignUp(program->scratch_bytes));
+      if (program == &compiled.forward) continue;
+      s.gradient_in_bytes.Grow(program->received);
+      s.gradient_out_bytes.Grow(program->sent);
+    }
+    slot_bytes_ = std::max(slot_bytes_, compiled.slot_bytes);
   }
 
   // Where this stage's parameters and statistics stand in the whole model.
   void ReadWholeModel(const TrainingGraph& training) {
-    stage_->global_parameters = static_cast<int>(training.gradients.size());
     std::unordered_map<std::string, int> index;
-    for (size_t i = 0; i < training.gradients.size(); ++i)
-      index.emplace(training.graph.value(training.gradients[i].parameter).name, i);
+    for (const ParameterGradient& g : training.gradients)
+      index.try_emplace(training.graph.value(g.parameter).name, static_cast<int>(index.size()));
+    stage_->global_parameters = static_cast<int>(index.size());
     for (const StoredTensor& parameter : stage_->layout.parameters)
       stage_->global_index.push_back(index.at(parameter.name));
     std::unordered_map<std::string, double> momentum;
@@ -154,11 +193,14 @@ class StageBuilder {
     }
     s.norms.resize(s.global_parameters);
     const StagePeers peers = PeersOf(program);
-    s.memory_bytes += static_cast<int64_t>(
-        program.channel_slots * (peers.activation_to.size() * s.activation_out_bytes +
-                                 peers.activation_from.size() * s.activation_in_bytes +
-                                 peers.gradient_to.size() * s.gradient_out_bytes +
-                                 peers.gradient_from.size() * s.gradient_in_bytes));
+    auto count = [&](const std::set<Peer>& of, const MessageSizes& sizes) {
+      for (Peer peer : of)
+        s.memory_bytes += static_cast<int64_t>(program.channel_slots * sizes.of(peer.stage));
+    };
+    count(peers.activation_to, s.activation_out_bytes);
+    count(peers.activation_from, s.activation_in_bytes);
+    count(peers.gradient_to, s.gradient_out_bytes);
+    count(peers.gradient_from, s.gradient_in_bytes);
     return absl::OkStatus();
   }
 
@@ -180,25 +222,11 @@ class StageBuilder {
       if (tensor.initial.bytes().size() != plain.bytes)
         return Internal("initial value of '{}' has {} bytes, not {}", tensor.name,
                         tensor.initial.bytes().size(), plain.bytes);
-      PD_RETURN_IF_ERROR(
-          Relayout(plain, tensor.spec, tensor.initial.bytes().data(), base + tensor.offset));
+      PD_RETURN_IF_ERROR(Relayout(backend_, plain, tensor.spec, tensor.initial.bytes().data(),
+                                  base + tensor.offset));
       tensor.initial = Tensor();  // the model may hold gigabytes
     }
     return absl::OkStatus();
-  }
-
-  absl::Status Relayout(const TensorSpec& from, const TensorSpec& to, const void* source,
-                        void* target) {
-    if (SameLayout(from, to)) {
-      std::memcpy(target, source, from.bytes);
-      return absl::OkStatus();
-    }
-    PD_ASSIGN_OR_RETURN(PreparedKernel reorder, backend_.PrepareReorder(from, to));
-    PD_ASSIGN_OR_RETURN(DeviceBuffer scratch,
-                        device_->Allocate(reorder.scratch_bytes, "a reorder"));
-    const void* inputs[] = {source};
-    void* outputs[] = {target};
-    return reorder.kernel->Run({inputs, outputs, scratch.data(), nullptr});
   }
 
   const StageInputs& in_;
@@ -214,15 +242,7 @@ absl::Status AppendRowMajor(const KernelBackend& backend, const std::vector<Stor
   for (const StoredTensor& tensor : tensors) {
     const TensorSpec plain = TensorSpec::Plain(tensor.spec.dtype, tensor.spec.shape);
     std::vector<std::byte> bytes(plain.bytes);
-    if (SameLayout(plain, tensor.spec)) {
-      std::memcpy(bytes.data(), base + tensor.offset, plain.bytes);
-    } else {
-      PD_ASSIGN_OR_RETURN(PreparedKernel reorder, backend.PrepareReorder(tensor.spec, plain));
-      std::vector<std::byte> scratch(reorder.scratch_bytes + 1);
-      const void* inputs[] = {base + tensor.offset};
-      void* outputs[] = {bytes.data()};
-      PD_RETURN_IF_ERROR(reorder.kernel->Run({inputs, outputs, scratch.data(), nullptr}));
-    }
+    PD_RETURN_IF_ERROR(Relayout(backend, tensor.spec, plain, base + tensor.offset, bytes.data()));
     out->emplace(tensor.name, Tensor::Copy(tensor.spec.dtype, tensor.spec.shape, bytes));
   }
   return absl::OkStatus();
@@ -246,9 +266,13 @@ absl::StatusOr<std::unique_ptr<StageState>> BuildStage(const StageInputs& inputs
 
 absl::StatusOr<std::vector<std::string>> ColumnsOfStage(const Model& model, const JobSpec& spec,
                                                         const std::vector<int>& stage_of,
-                                                        int stages, int stage) {
-  PD_ASSIGN_OR_RETURN(TrainingGraph training, BindTraining(model, spec, 2));
-  PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut, CutStages(training, stage_of, stages));
+                                                        int stages, int stage,
+                                                        bool share_parameters) {
+  PD_ASSIGN_OR_RETURN(
+      TrainingGraph training,
+      BindTraining(model, spec, 2, share_parameters ? stage_of : std::vector<int>()));
+  PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut,
+                      CutStages(training, stage_of, stages, share_parameters));
   std::vector<std::string> out;
   for (ValueId id : cut[stage].inputs) out.push_back(training.graph.value(id).name);
   return out;

@@ -4,6 +4,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "common/schedule/stage_program.h"
 #include "worker/device/device.h"
 #include "worker/engine/compiled_stage.h"
+#include "worker/engine/recompute.h"
 #include "worker/engine/weight_store.h"
 #include "worker/optim/optimizer.h"
 
@@ -31,6 +33,25 @@ struct StageInputs {
   // The columns that the stage reads, at least; null if it reads none (or nothing is evaluated).
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;
+  Recompute recompute = {};
+  // Several stages may hold a copy of one parameter (CutStages).
+  bool share_parameters = false;
+};
+
+// The largest message exchanged with each other stage.
+class MessageSizes {
+ public:
+  // 0: none.
+  size_t of(StageId stage) const {
+    auto it = bytes_.find(stage.value());
+    return it == bytes_.end() ? 0 : it->second;
+  }
+  void Grow(const std::vector<CompiledMessage>& messages) {
+    for (const CompiledMessage& m : messages) bytes_[m.stage] = std::max(bytes_[m.stage], m.bytes);
+  }
+
+ private:
+  std::map<int, size_t> bytes_;  // by stage
 };
 
 struct StageState {
@@ -66,10 +87,8 @@ struct StageState {
   std::vector<DeviceBuffer> slots;
   std::vector<double> norms;  // squared norm per parameter of the whole model
 
-  size_t activation_in_bytes = 0;  // largest message of each kind
-  size_t activation_out_bytes = 0;
-  size_t gradient_in_bytes = 0;
-  size_t gradient_out_bytes = 0;
+  MessageSizes activation_in_bytes, activation_out_bytes;
+  MessageSizes gradient_in_bytes, gradient_out_bytes;
   int64_t memory_bytes = 0;  // allocated, and the slots of its channels (both ends of each)
 
   // Trained parameters and running statistics, row-major, by name. Call when no step is running.
@@ -77,7 +96,8 @@ struct StageState {
 };
 
 // Imports, cuts, compiles and allocates. Errors: as Model::Bind, MakeTrainingGraph, CutStages and
-// CompileStage; kResourceExhausted when the device's memory does not suffice, with what was wanted.
+// CompileStage; kInvalidArgument when evaluation reads a parameter on another stage than training;
+// kResourceExhausted when the device's memory does not suffice, with what was wanted.
 absl::StatusOr<std::unique_ptr<StageState>> BuildStage(const StageInputs& inputs,
                                                        const KernelBackend& backend,
                                                        Device* device);
@@ -85,6 +105,7 @@ absl::StatusOr<std::unique_ptr<StageState>> BuildStage(const StageInputs& inputs
 // Dataset columns that the given stage reads (inputs and labels of its nodes).
 absl::StatusOr<std::vector<std::string>> ColumnsOfStage(const Model& model, const JobSpec& spec,
                                                         const std::vector<int>& stage_of,
-                                                        int stages, int stage);
+                                                        int stages, int stage,
+                                                        bool share_parameters = false);
 
 }  // namespace pipedream

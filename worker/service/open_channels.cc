@@ -92,16 +92,16 @@ class StageOpener {
     const StagePeers peers = PeersOf(program_);
     const size_t slots = static_cast<size_t>(program_.channel_slots);
     for (Peer peer : peers.activation_to)
-      Send(Address(peer), Edge(self_, Name(peer), "activation"), slots, stage_.activation_out_bytes,
-           &channels->activation_out[peer]);
+      Send(Address(peer), Edge(self_, Name(peer), "activation"), slots,
+           stage_.activation_out_bytes.of(peer.stage), &channels->activation_out[peer]);
     for (Peer peer : peers.activation_from)
-      Receive(Edge(Name(peer), self_, "activation"), slots, stage_.activation_in_bytes,
-              &channels->activation_in[peer]);
+      Receive(Edge(Name(peer), self_, "activation"), slots,
+              stage_.activation_in_bytes.of(peer.stage), &channels->activation_in[peer]);
     for (Peer peer : peers.gradient_to)
-      Send(Address(peer), Edge(self_, Name(peer), "gradient"), slots, stage_.gradient_out_bytes,
-           &channels->gradient_out[peer]);
+      Send(Address(peer), Edge(self_, Name(peer), "gradient"), slots,
+           stage_.gradient_out_bytes.of(peer.stage), &channels->gradient_out[peer]);
     for (Peer peer : peers.gradient_from)
-      Receive(Edge(Name(peer), self_, "gradient"), slots, stage_.gradient_in_bytes,
+      Receive(Edge(Name(peer), self_, "gradient"), slots, stage_.gradient_in_bytes.of(peer.stage),
               &channels->gradient_in[peer]);
 
     std::vector<Peer> all;

@@ -9,8 +9,9 @@
 namespace pipedream::onnx_import {
 namespace {
 
-// Floats up to this size are folded even where a translator exists.
-constexpr int64_t kSmallFloats = 64;
+// Floats up to this size are folded even where a translator exists. Attention masks must be: they
+// reach their comparison through Slice. 2^20 is the mask of 1024 positions.
+constexpr int64_t kFoldedFloats = int64_t{1} << 20;
 
 std::string Label(const FlatNode& node) {
   return fmt::format("node '{}' ({})", node.name, node.op);
@@ -155,8 +156,10 @@ absl::Status Binder::TryFold(const FlatNode& node, const Translator* translator,
     if (input.empty()) continue;
     const Tracked& tracked = Get(input);
     result.shape_arithmetic = result.shape_arithmetic || tracked.shape_arithmetic;
-    if (translator != nullptr && IsFloat(tracked.dtype) && tracked.shape.elements() > kSmallFloats)
-      return absl::OkStatus();
+    // Running statistics keep their name in the file.
+    bool kept =
+        tracked.shape.elements() > kFoldedFloats || in_.roles.states.contains(tracked.source);
+    if (translator != nullptr && IsFloat(tracked.dtype) && kept) return absl::OkStatus();
   }
   std::vector<HostArray> arrays(node.inputs.size());
   FoldInputs inputs(node.inputs.size(), nullptr);
@@ -253,14 +256,20 @@ absl::Status Binder::Visit(const FlatNode& node) {
 }
 
 absl::Status Binder::FollowBatch(const FlatNode& node) {
-  Tracked& out = Get(node.outputs[0]);
+  for (const std::string& output : node.outputs)
+    if (by_name_.contains(output)) PD_RETURN_IF_ERROR(FollowBatch(node, output));
+  return absl::OkStatus();
+}
+
+absl::Status Binder::FollowBatch(const FlatNode& node, const std::string& output) {
+  Tracked& out = Get(output);
   if (out.kind != Tracked::Kind::kComputed) return absl::OkStatus();
-  shapes_[node.outputs[0]] = out.shape;
+  shapes_[output] = out.shape;
   if (!rebinding()) return absl::OkStatus();
   bool input_follows = false;
   for (const std::string& input : node.inputs)
     input_follows = input_follows || (!input.empty() && Get(input).batch_axis >= 0);
-  auto found = in_.reference->find(node.outputs[0]);
+  auto found = in_.reference->find(output);
   if (found == in_.reference->end())
     return NodeError(node, InvalidArgument("its output was known when the model was exported"));
   const Shape& before = found->second;

@@ -78,6 +78,7 @@ class Binder {
   void Refuse(const FlatNode& node, std::string_view reason);
   // Checks that outputs follow the batch and finds the axis that does.
   absl::Status FollowBatch(const FlatNode& node);
+  absl::Status FollowBatch(const FlatNode& node, const std::string& output);
   absl::Status AddOutputs();
   absl::Status UnsupportedError() const;
   absl::Status NodeError(const FlatNode& node, const absl::Status& status) const;

@@ -10,9 +10,9 @@ namespace pipedream::onnx_import {
 const Translator* FindTranslator(std::string_view op) {
   static const auto* table = [] {
     auto* map = new std::map<std::string_view, Translator>();
-    for (auto list :
-         {ConvolutionTranslators, MatMulTranslators, ElementwiseTranslators, PoolTranslators,
-          NormalizationTranslators, ShapeTranslators, ReductionTranslators, LossTranslators})
+    for (auto list : {ConvolutionTranslators, MatMulTranslators, ElementwiseTranslators,
+                      PoolTranslators, NormalizationTranslators, ShapeTranslators,
+                      SelectionTranslators, ReductionTranslators, LossTranslators})
       for (const Translator& translator : list()) map->emplace(translator.op, translator);
     return map;
   }();
@@ -38,6 +38,8 @@ bool Translation::IsConstant(int i) const {
   const Tracked& tracked = binder_.Get(node_.inputs[i]);
   return tracked.kind == Tracked::Kind::kConstant && !tracked.trains;
 }
+
+const Tensor& Translation::Constant(int i) const { return binder_.Get(node_.inputs[i]).data; }
 
 absl::StatusOr<ValueId> Translation::StateInput(int i) {
   Tracked& tracked = binder_.Get(node_.inputs[i]);
@@ -117,13 +119,26 @@ absl::StatusOr<std::vector<ValueId>> Translation::EmitOutput(std::string_view op
   PD_ASSIGN_OR_RETURN(auto outputs,
                       binder_.builder_.AddNode(node_.name, op, std::move(inputs),
                                                std::move(attributes), {node_.outputs[0]}));
-  const Value& value = binder_.builder_.graph().value(outputs[0]);
+  DefineOutput(0, outputs[0]);
+  return outputs;
+}
+
+absl::Status Translation::EmitOutputs(std::string_view op, std::vector<ValueId> inputs,
+                                      Attributes attributes) {
+  PD_ASSIGN_OR_RETURN(auto outputs, binder_.builder_.AddNode(node_.name, op, std::move(inputs),
+                                                             std::move(attributes), node_.outputs));
+  for (size_t i = 0; i < node_.outputs.size(); ++i)
+    if (!node_.outputs[i].empty()) DefineOutput(i, outputs[i]);
+  return absl::OkStatus();
+}
+
+void Translation::DefineOutput(size_t i, ValueId id) {
+  const Value& value = binder_.builder_.graph().value(id);
   Tracked tracked;
   tracked.dtype = value.dtype;
   tracked.shape = value.shape;
-  tracked.id = outputs[0];
-  binder_.Define(node_.outputs[0], std::move(tracked));
-  return outputs;
+  tracked.id = id;
+  binder_.Define(node_.outputs[i], std::move(tracked));
 }
 
 absl::Status Translation::Alias(int i) {

@@ -40,7 +40,8 @@ class Translation {
   ValueId Input(int i);
   // The input as running statistics. kUnimplemented if the file does not give its value.
   absl::StatusOr<ValueId> StateInput(int i);
-  bool IsConstant(int i) const;  // known now and not training
+  bool IsConstant(int i) const;         // known now and not training
+  const Tensor& Constant(int i) const;  // REQUIRES: IsConstant(i)
   // Values of a constant input. kUnimplemented if it is computed at run time.
   absl::StatusOr<std::vector<int64_t>> ConstantInts(int i) const;
   absl::StatusOr<double> ConstantFloat(int i) const;  // of one element
@@ -58,6 +59,8 @@ class Translation {
   // Adds the node whose output 0 is the ONNX node's output 0; it bears the ONNX node's name.
   absl::StatusOr<std::vector<ValueId>> EmitOutput(std::string_view op, std::vector<ValueId> inputs,
                                                   Attributes attributes = {});
+  // Adds the node whose outputs are the ONNX node's outputs, one for one.
+  absl::Status EmitOutputs(std::string_view op, std::vector<ValueId> inputs, Attributes attributes);
   // Output 0 is input `i` itself.
   absl::Status Alias(int i);
   // A Reshape to `dims`, or an alias where the shape is that already.
@@ -65,6 +68,9 @@ class Translation {
   const Shape& ShapeOf(ValueId id) const;
 
  private:
+  // ONNX output `i` is `id`.
+  void DefineOutput(size_t i, ValueId id);
+
   Binder& binder_;
   const FlatNode& node_;
   int emitted_ = 0;
@@ -90,6 +96,7 @@ std::vector<Translator> ElementwiseTranslators();
 std::vector<Translator> PoolTranslators();
 std::vector<Translator> NormalizationTranslators();
 std::vector<Translator> ShapeTranslators();
+std::vector<Translator> SelectionTranslators();
 std::vector<Translator> ReductionTranslators();
 std::vector<Translator> LossTranslators();
 

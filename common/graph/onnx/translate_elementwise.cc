@@ -81,6 +81,24 @@ absl::Status TranslateClip(Translation& t) {
   return t.EmitOutput("Clip", {t.Input(0)}, Attributes().Set("min", min).Set("max", max)).status();
 }
 
+absl::Status TranslatePow(Translation& t) {
+  if (!t.IsConstant(1)) return Unimplemented("an exponent computed at run time");
+  if (t.InputShape(1).elements() != 1)
+    return Unimplemented("exponents of shape {}", t.InputShape(1).ToString());
+  if (t.InputShape(1).rank() > t.InputShape(0).rank())
+    return Unimplemented("an exponent of more axes than the base");
+  PD_ASSIGN_OR_RETURN(double exponent, t.ConstantFloat(1));
+  return t.EmitOutput("Pow", {t.Input(0)}, Attributes().Set("exponent", exponent)).status();
+}
+
+absl::Status TranslateGelu(Translation& t) {
+  std::string approximate = t.attributes.String("approximate", "none");
+  PD_RETURN_IF_ERROR(t.attributes.status());
+  if (approximate == "none") return t.EmitOutput("Gelu", {t.Input(0)}).status();
+  if (approximate == "tanh") return t.EmitOutput("GeluTanh", {t.Input(0)}).status();
+  return InvalidArgument("attribute 'approximate' is '{}', expected 'none' or 'tanh'", approximate);
+}
+
 // Between floating types: they compute as one.
 absl::Status TranslateCast(Translation& t) {
   int64_t to = t.attributes.Int("to", 0);
@@ -127,6 +145,10 @@ std::vector<Translator> ElementwiseTranslators() {
       {"Relu", TranslateUnary, 1, 1},
       {"Sigmoid", TranslateUnary, 1, 1},
       {"Tanh", TranslateUnary, 1, 1},
+      {"Erf", TranslateUnary, 1, 1},
+      {"Sqrt", TranslateUnary, 1, 1},
+      {"Pow", TranslatePow, 2, 2},
+      {"Gelu", TranslateGelu, 1, 1},
       {"HardSwish", TranslateUnary, 1, 1},
       {"HardSigmoid", TranslateHardSigmoid, 1, 1},
       {"Clip", TranslateClip, 1, 3},

@@ -1,4 +1,6 @@
 #include "common/base/status.h"
+#include "common/graph/onnx/fold.h"
+#include "common/graph/onnx/proto.h"
 #include "common/graph/onnx/translate.h"
 
 namespace pipedream::onnx_import {
@@ -36,6 +38,31 @@ absl::Status TranslateBatchNormalization(Translation& t) {
       .status();
 }
 
+absl::Status TranslateLayerNormalization(Translation& t) {
+  for (int i = 1; i < 3; ++i)
+    if (t.WantsOutput(i)) return Unimplemented("its output {} (statistics) is used", i);
+  const Shape& x = t.InputShape(0);
+  PD_ASSIGN_OR_RETURN(int64_t axis, NormalAxis(t.attributes.Int("axis", -1), x.rank()));
+  double epsilon = t.attributes.Float("epsilon", static_cast<double>(1e-5f));
+  int64_t stash_type = t.attributes.Int("stash_type", onnx::TensorProto::FLOAT);
+  PD_RETURN_IF_ERROR(t.attributes.status());
+  if (stash_type != onnx::TensorProto::FLOAT)
+    return Unimplemented("statistics in another type than float32 (stash_type {})", stash_type);
+  Shape normalized(std::vector<int64_t>(x.dims().begin() + axis, x.dims().end()));
+  std::vector<ValueId> inputs{t.Input(0)};
+  for (int i : {1, 2}) {
+    if (!t.HasInput(i)) continue;
+    if (t.InputShape(i) != normalized)
+      return Unimplemented("input {} is {}; only the shape of the normalized axes, {}, is", i,
+                           t.InputShape(i).ToString(), normalized.ToString());
+    inputs.push_back(t.Input(i));
+  }
+  return t
+      .EmitOutput("LayerNormalization", std::move(inputs),
+                  Attributes().Set("axis", axis).Set("epsilon", epsilon))
+      .status();
+}
+
 absl::Status TranslateLrn(Translation& t) {
   Attributes attributes;
   int64_t size = t.attributes.Int("size", 0);
@@ -52,6 +79,7 @@ absl::Status TranslateLrn(Translation& t) {
 
 std::vector<Translator> NormalizationTranslators() {
   return {{"BatchNormalization", TranslateBatchNormalization, 5, 5, 5},
+          {"LayerNormalization", TranslateLayerNormalization, 2, 3, 3},
           {"LRN", TranslateLrn, 1, 1}};
 }
 

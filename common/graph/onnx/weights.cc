@@ -102,6 +102,7 @@ InputRole RoleOf(const FlatNode& node, size_t input) {
     if (input >= 3) return InputRole::kState;
     return input == 0 ? InputRole::kData : InputRole::kWeight;
   }
+  if (op == "LayerNormalization") return input == 0 ? InputRole::kData : InputRole::kWeight;
   return InputRole::kData;
 }
 

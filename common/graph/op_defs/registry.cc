@@ -10,8 +10,8 @@ const std::vector<const OpDef*>& AllOpDefs() {
     auto* list = new std::vector<const OpDef*>();
     for (auto family :
          {op_defs::ConvOps, op_defs::MatMulOps, op_defs::ArithmeticOps, op_defs::ActivationOps,
-          op_defs::PoolOps, op_defs::NormalizationOps, op_defs::ShapeOps, op_defs::ReduceOps,
-          op_defs::SoftmaxOps, op_defs::LossOps}) {
+          op_defs::PoolOps, op_defs::NormalizationOps, op_defs::LayerNormOps, op_defs::ShapeOps,
+          op_defs::SelectionOps, op_defs::ReduceOps, op_defs::SoftmaxOps, op_defs::LossOps}) {
       for (const OpDef& def : family()) list->push_back(&def);
     }
     return list;

@@ -1,15 +1,14 @@
-#include <algorithm>
 #include <map>
 #include <random>
-#include <set>
+#include <utility>
 
 #include "common/graph/training_graph.h"
-#include "tests/common/graph/test_graphs.h"
-#include "tests/support/reference_ops.h"
+#include "tests/common/graph/staged_run.h"
 
 namespace pipedream {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -20,45 +19,114 @@ TrainingGraph Residual() {
   return *std::move(training);
 }
 
-std::vector<std::string> Names(const Graph& graph, const std::vector<ValueId>& ids) {
-  std::vector<std::string> names;
-  for (ValueId id : ids) names.push_back(graph.value(id).name);
-  return names;
+StageMessage To(int stage, std::vector<ValueId> values) { return {stage, std::move(values)}; }
+StageMessage From(int stage, std::vector<ValueId> values) { return {stage, std::move(values)}; }
+
+// x -> a (0) -> b (1) -> c (2) -> d (2): b reads a; c reads b and a; d = c * a and mask. a has
+// three readers on two other stages.
+struct SkipNet {
+  TrainingGraph training;
+  ValueId a, b, mask;
+};
+
+SkipNet MakeSkipNet() {
+  std::mt19937 random(3);
+  GraphBuilder builder;
+  auto parameter = [&](std::string name) {
+    return builder.AddParameter(std::move(name), RandomTensor(Shape({3, 3}), random));
+  };
+  SkipNet net;
+  ValueId x = builder.AddInput("x", DataType::kFloat32, Shape({2, 3}));
+  ValueId u = builder.AddInput("u", DataType::kFloat32, Shape({2, 3}));
+  net.mask = AddOp(builder, "mask", "Relu", {u});
+  net.a = AddOp(builder, "a", "MatMul", {x, parameter("wa")});
+  net.b = AddOp(builder, "b", "MatMul", {net.a, parameter("wb")});
+  ValueId masked = AddOp(builder, "masked", "Mul", {net.b, net.mask});
+  ValueId c = AddOp(builder, "c", "Mul", {masked, net.a});
+  ValueId d = AddOp(builder, "d", "Mul", {c, net.a});
+  ValueId e = AddOp(builder, "e", "Mul", {d, net.mask});
+  builder.AddOutput(e);
+  auto training = MakeTrainingGraph(MustBuild(std::move(builder)), {MseOn("e:0", "t")});
+  EXPECT_OK(training);
+  net.training = *std::move(training);
+  return net;
 }
 
-// Stage of every forward node: `first[s]` is the name of the first node of stage s + 1.
-std::vector<int> SplitAt(const TrainingGraph& training, const std::vector<std::string>& first) {
-  std::vector<int> stage_of;
-  int stage = 0;
-  for (int i = 0; i < training.forward_nodes; ++i) {
-    if (stage < static_cast<int>(first.size()) &&
-        training.graph.node(NodeId(i)).name == first[stage]) {
-      ++stage;
-    }
-    stage_of.push_back(stage);
-  }
-  EXPECT_EQ(stage, static_cast<int>(first.size()));
-  return stage_of;
-}
-
-TEST(CutStagesTest, ASkipConnectionIsRelayedBothWays) {
+TEST(CutStagesTest, ASkipConnectionGoesStraightBothWays) {
   TrainingGraph training = Residual();
   const Graph& graph = training.graph;
   // relu1 is read by conv2 on stage 1 and by add on stage 2.
   ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> stages,
                        CutStages(training, SplitAt(training, {"conv2", "conv3"}), 3));
-  EXPECT_THAT(Names(graph, stages[0].sent), ElementsAre("relu1:0"));
-  EXPECT_THAT(Names(graph, stages[1].sent), ElementsAre("relu1:0", "relu2:0"));
+  const ValueId relu1 = graph.FindValue("relu1:0");
+  const ValueId relu2 = graph.FindValue("relu2:0");
+  EXPECT_THAT(stages[0].sent, ElementsAre(To(1, {relu1}), To(2, {relu1})));
+  EXPECT_THAT(stages[1].sent, ElementsAre(To(2, {relu2})));
+  EXPECT_THAT(stages[2].received, ElementsAre(From(0, {relu1}), From(1, {relu2})));
   EXPECT_THAT(stages[0].received, IsEmpty());
   EXPECT_THAT(stages[2].sent, IsEmpty());
-  // Stage 2 sends the gradients of relu2, and of relu1 by way of add; stage 1 adds conv2's.
+  // Both parts of relu1's gradient go to stage 0, which adds them.
+  ASSERT_EQ(stages[0].gradients_received.size(), 2u);
+  EXPECT_EQ(stages[0].gradients_received[0], From(1, stages[1].gradients_sent[0].values));
+  EXPECT_EQ(stages[0].gradients_received[1], From(2, stages[2].gradients_sent[0].values));
+  const Node& sum = graph.node(stages[0].input_gradient.front());
+  EXPECT_EQ(sum.op, "Add");
+  EXPECT_THAT(sum.inputs, ElementsAre(stages[2].gradients_sent[0].values[0],
+                                      stages[1].gradients_sent[0].values[0]));
   ASSERT_EQ(stages[2].gradients_sent.size(), 2u);
-  ASSERT_EQ(stages[1].gradients_sent.size(), 1u);
-  const Value& sum = graph.value(stages[1].gradients_sent[0]);
-  EXPECT_EQ(graph.node(sum.producer).op, "Add");
-  EXPECT_EQ(graph.node(training.origin[sum.producer.value()]).name, "conv2");
+  EXPECT_THAT(stages[1].gradients_received,
+              ElementsAre(From(2, stages[2].gradients_sent[1].values)));
   EXPECT_THAT(stages[2].gradients_received, IsEmpty());
   EXPECT_THAT(stages[0].gradients_sent, IsEmpty());
+  EXPECT_THAT(EdgesOf(stages),
+              ElementsAre(StageEdge{0, 1, false}, StageEdge{0, 2, false}, StageEdge{1, 0, true},
+                          StageEdge{1, 2, false}, StageEdge{2, 0, true}, StageEdge{2, 1, true}));
+}
+
+TEST(CutStagesTest, PartsOfAGradientFromOneStageAreAddedThere) {
+  SkipNet net = MakeSkipNet();
+  ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> stages,
+                       CutStages(net.training, SplitAt(net.training, {"b", "c"}), 3));
+  // c and d on stage 2 read a: one sum comes from there, and b's part from stage 1.
+  const Graph& graph = net.training.graph;
+  ASSERT_EQ(stages[0].gradients_received.size(), 2u);
+  for (const StageMessage& message : stages[0].gradients_received)
+    EXPECT_EQ(message.values.size(), 1u) << message.stage;
+  const ValueId late = stages[0].gradients_received[1].values[0];
+  EXPECT_EQ(graph.node(graph.value(late).producer).op, "Add");
+  EXPECT_THAT(stages[2].received, ElementsAre(From(0, {net.mask, net.a}), testing::_));
+}
+
+TEST(CutStagesTest, AValueWithoutGradientIsSentOneWay) {
+  SkipNet net = MakeSkipNet();
+  // The mask is made on stage 0 and read on stages 1 and 2; only e is on stage 2.
+  ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> stages,
+                       CutStages(net.training, SplitAt(net.training, {"b", "e"}), 3));
+  EXPECT_THAT(stages[0].sent, ElementsAre(To(1, {net.mask, net.a}), To(2, {net.mask})));
+  EXPECT_THAT(EdgesOf(stages),
+              ElementsAre(StageEdge{0, 1, false}, StageEdge{0, 2, false}, StageEdge{1, 0, true},
+                          StageEdge{1, 2, false}, StageEdge{2, 1, true}));
+}
+
+// A gradient that leads to nothing but a parameter is sent all the same where the parameter is on
+// an earlier stage: it is then no weight gradient of the stage that makes it.
+TEST(CutStagesTest, WhatIsSentIsAmongTheInputGradients) {
+  std::mt19937 random(1);
+  GraphBuilder builder;
+  ValueId x = builder.AddInput("x", DataType::kFloat32, Shape({2, 3}));
+  ValueId w = builder.AddParameter("w", RandomTensor(Shape({3, 3}), random));
+  ValueId v = AddOp(builder, "v", "Tanh", {w});
+  ValueId y = AddOp(builder, "y", "MatMul", {x, v});
+  builder.AddOutput(y);
+  ASSERT_OK_AND_ASSIGN(TrainingGraph training,
+                       MakeTrainingGraph(MustBuild(std::move(builder)), {MseOn("y:0", "t")}));
+  ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> one, CutStages(training, {0, 0, 0}, 1));
+  EXPECT_EQ(one[0].weight_gradient.size(), 2u);  // of y's weight, and of tanh
+  ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> two, CutStages(training, {0, 1, 1}, 2));
+  EXPECT_THAT(two[0].sent, ElementsAre(To(1, {v})));
+  EXPECT_THAT(two[1].weight_gradient, IsEmpty());
+  EXPECT_EQ(two[1].input_gradient.size(), 2u);
+  EXPECT_EQ(two[0].weight_gradient.size(), 1u);
 }
 
 TEST(CutStagesTest, EachStageListsWhatItHolds) {
@@ -107,7 +175,7 @@ TEST(CutStagesTest, AnInputIsListedWhereverItIsReadAndNeverTransferred) {
                        CutStages(training, SplitAt(training, {"b"}), 2));
   EXPECT_THAT(Names(training.graph, stages[0].inputs), ElementsAre("x"));
   EXPECT_THAT(Names(training.graph, stages[1].inputs), ElementsAre("x", "t"));
-  EXPECT_THAT(Names(training.graph, stages[0].sent), ElementsAre("a:0"));
+  EXPECT_THAT(stages[0].sent, ElementsAre(To(1, {a})));
 }
 
 TEST(CutStagesTest, AParameterReadInTwoStagesIsRefused) {
@@ -159,134 +227,60 @@ TEST(CutStagesTest, CutsEvaluationGraphsToo) {
                        MakeEvaluationGraph(ResidualNet(), {CrossEntropyOn("logits:0", "y")}));
   ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> stages,
                        CutStages(evaluation, SplitAt(evaluation, {"conv3"}), 2));
-  EXPECT_THAT(Names(evaluation.graph, stages[1].received), ElementsAre("relu1:0", "relu2:0"));
+  ASSERT_EQ(stages[1].received.size(), 1u);
+  EXPECT_THAT(Names(evaluation.graph, stages[1].received[0].values),
+              ElementsAre("relu1:0", "relu2:0"));
   EXPECT_THAT(stages[0].gradients_received, IsEmpty());
   EXPECT_THAT(stages[1].saved, IsEmpty());
 }
 
-// Runs stages one after the other, each with what its lists say and nothing else.
-class StagedRun {
- public:
-  using Store = std::map<ValueId, ReferenceTensor>;
-
-  StagedRun(const TrainingGraph& training, const std::vector<StageGraph>& stages, Store given)
-      : training_(training), stages_(stages), given_(std::move(given)), forward_(stages.size()) {}
-
-  // All gradients of parameters.
-  Store Run() {
-    Store channel;
-    for (size_t s = 0; s < stages_.size(); ++s) {
-      const StageGraph& stage = stages_[s];
-      Store store = Fixed(stage);
-      Take(store, stage.inputs, given_);
-      Take(store, stage.received, channel);
-      RunNodes(stage.forward, store);
-      channel.clear();
-      Take(channel, stage.sent, store);
-      Take(forward_[s], stage.saved, store);
-    }
-    Store gradients;
-    channel.clear();
-    for (size_t s = stages_.size(); s-- > 0;) {
-      const StageGraph& stage = stages_[s];
-      Store store = Fixed(stage);
-      store.insert(forward_[s].begin(), forward_[s].end());
-      Take(store, stage.gradients_received, channel);
-      RunNodes(stage.input_gradient, store);
-      channel.clear();
-      Take(channel, stage.gradients_sent, store);  // before the weight gradients
-      RunNodes(stage.weight_gradient, store);
-      for (const ParameterGradient& g : training_.gradients) {
-        if (std::count(stage.parameters.begin(), stage.parameters.end(), g.parameter) > 0) {
-          Take(gradients, {g.gradient}, store);
-        }
-      }
-    }
-    return gradients;
+void ExpectMatchingEnds(const std::vector<StageGraph>& cut) {
+  for (size_t s = 0; s < cut.size(); ++s) {
+    const int here = static_cast<int>(s);
+    for (const StageMessage& m : cut[s].sent)
+      EXPECT_THAT(cut[m.stage].received, Contains(From(here, m.values)));
+    for (const StageMessage& m : cut[s].gradients_sent)
+      EXPECT_THAT(cut[m.stage].gradients_received, Contains(From(here, m.values)));
   }
+}
 
- private:
-  Store Fixed(const StageGraph& stage) {
-    Store store;
-    Take(store, stage.parameters, given_);
-    Take(store, stage.states, given_);
-    for (size_t i = 0; i < training_.graph.values().size(); ++i) {
-      ValueId id(static_cast<int32_t>(i));
-      if (training_.graph.value(id).kind == ValueKind::kConstant) Take(store, {id}, given_);
+// Runs random cuts of `training` on `given` and on nothing else.
+void ExpectSameGradients(const TrainingGraph& training,
+                         const std::map<std::string, ReferenceTensor>& given, uint32_t seed) {
+  ASSERT_OK_AND_ASSIGN(auto whole, RunReferenceGraph(training.graph, given));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 24; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+    const int stages = 1 + static_cast<int>(random() % 6);
+    ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> cut,
+                         CutStages(training, RandomStages(training, stages, random), stages));
+    ExpectMatchingEnds(cut);
+    std::vector<StagedRun::Store> gradients =
+        StagedRun(training, cut, GivenOf(training, whole)).Run();
+    if (testing::Test::HasFatalFailure()) return;
+    size_t count = 0;
+    for (const StagedRun::Store& of_stage : gradients) {
+      count += of_stage.size();
+      for (const auto& [id, gradient] : of_stage)
+        EXPECT_EQ(gradient, whole[id.value()]) << training.graph.value(id).name;
     }
-    return store;
+    EXPECT_EQ(count, training.gradients.size());
   }
-
-  void Take(Store& to, const std::vector<ValueId>& ids, const Store& from) {
-    for (ValueId id : ids) {
-      auto it = from.find(id);
-      ASSERT_NE(it, from.end()) << training_.graph.value(id).name << " is not at hand";
-      to.emplace(*it);
-    }
-  }
-
-  void RunNodes(const std::vector<NodeId>& nodes, Store& store) {
-    for (NodeId id : nodes) {
-      const Node& node = training_.graph.node(id);
-      std::vector<ReferenceTensor> inputs;
-      for (ValueId input : node.inputs) {
-        ASSERT_EQ(store.count(input), 1u)
-            << node.name << " reads " << training_.graph.value(input).name;
-        inputs.push_back(store[input]);
-      }
-      auto outputs = RunReference(training_.graph, node, inputs);
-      ASSERT_OK(outputs);
-      for (size_t i = 0; i < node.outputs.size(); ++i) {
-        if (node.outputs[i] != kNoValue) store[node.outputs[i]] = (*outputs)[i];
-      }
-    }
-  }
-
-  const TrainingGraph& training_;
-  const std::vector<StageGraph>& stages_;
-  const Store given_;
-  std::vector<Store> forward_;
-};
+}
 
 TEST(CutStagesTest, AnyCutGivesTheSameGradientsFromItsListsAlone) {
-  TrainingGraph training = Residual();
-  constexpr uint32_t kSeed = 4711;
-  std::mt19937 random(kSeed);
-  std::uniform_real_distribution<double> uniform(-1, 1);
-  ReferenceTensor x(4 * 2 * 6 * 6);
-  for (double& v : x) v = uniform(random);
-  ASSERT_OK_AND_ASSIGN(auto whole,
-                       RunReferenceGraph(training.graph, {{"x", x}, {"y", {0, 2, 1, 1}}}));
-  StagedRun::Store given;
-  for (size_t i = 0; i < whole.size(); ++i) {
-    if (training.graph.values()[i].kind == ValueKind::kComputed) continue;
-    given[ValueId(static_cast<int32_t>(i))] = whole[i];
-  }
-  for (int round = 0; round < 16; ++round) {
-    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
-    int stages = 1 + static_cast<int>(random() % training.forward_nodes);
-    std::vector<int> order(training.forward_nodes - 1);
-    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i) + 1;
-    std::shuffle(order.begin(), order.end(), random);
-    std::set<int> starts(order.begin(), order.begin() + (stages - 1));
-    std::vector<int> stage_of;
-    int stage = 0;
-    for (int i = 0; i < training.forward_nodes; ++i) {
-      stage += static_cast<int>(starts.count(i));
-      stage_of.push_back(stage);
-    }
-    ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> cut, CutStages(training, stage_of, stages));
-    for (int s = 0; s + 1 < stages; ++s) {
-      EXPECT_EQ(cut[s].sent, cut[s + 1].received);
-      EXPECT_EQ(cut[s].gradients_received, cut[s + 1].gradients_sent);
-    }
-    StagedRun::Store gradients = StagedRun(training, cut, given).Run();
-    if (HasFatalFailure()) return;
-    ASSERT_EQ(gradients.size(), training.gradients.size());
-    for (const auto& [id, gradient] : gradients) {
-      EXPECT_EQ(gradient, whole[id.value()]) << training.graph.value(id).name;
-    }
-  }
+  std::mt19937 random(4711);
+  ExpectSameGradients(Residual(),
+                      {{"x", RandomReference(4 * 2 * 6 * 6, random)}, {"y", {0, 2, 1, 1}}}, 4711);
+}
+
+TEST(CutStagesTest, AnyCutOfManySkipsGivesTheSameGradients) {
+  std::mt19937 random(815);
+  ExpectSameGradients(MakeSkipNet().training,
+                      {{"x", RandomReference(6, random)},
+                       {"u", RandomReference(6, random)},
+                       {"t", RandomReference(6, random)}},
+                      815);
 }
 
 }  // namespace

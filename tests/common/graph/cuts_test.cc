@@ -1,5 +1,7 @@
 #include "common/graph/cuts.h"
 
+#include <random>
+
 #include "tests/common/graph/test_graphs.h"
 
 namespace pipedream {
@@ -54,9 +56,7 @@ TEST(PrefixCutsTest, ATiedParameterForbidsTheCutsBetweenItsReaders) {
   EXPECT_THAT(shared, ElementsAre(w, w, kNoValue, kNoValue));
 }
 
-TEST(PrefixCutsTest, AgreesWithCutStages) {
-  ASSERT_OK_AND_ASSIGN(TrainingGraph training,
-                       MakeTrainingGraph(ResidualNet(), {CrossEntropyOn("logits:0", "y")}));
+void ExpectAgreement(const TrainingGraph& training) {
   std::vector<CutInfo> cuts = PrefixCuts(training);
   for (size_t c = 0; c < cuts.size(); ++c) {
     std::vector<int> stage_of(training.forward_nodes, 1);
@@ -64,11 +64,49 @@ TEST(PrefixCutsTest, AgreesWithCutStages) {
     ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> stages, CutStages(training, stage_of, 2));
     int64_t forward = 0;
     int64_t gradient = 0;
-    for (ValueId id : stages[0].sent) forward += training.graph.value(id).bytes();
-    for (ValueId id : stages[1].gradients_sent) gradient += training.graph.value(id).bytes();
+    for (const StageMessage& message : stages[0].sent)
+      for (ValueId id : message.values) forward += training.graph.value(id).bytes();
+    for (const StageMessage& message : stages[1].gradients_sent)
+      for (ValueId id : message.values) gradient += training.graph.value(id).bytes();
     EXPECT_EQ(cuts[c].forward_bytes, forward) << c;
     EXPECT_EQ(cuts[c].gradient_bytes, gradient) << c;
   }
+}
+
+TEST(PrefixCutsTest, AgreesWithCutStages) {
+  ASSERT_OK_AND_ASSIGN(TrainingGraph training,
+                       MakeTrainingGraph(ResidualNet(), {CrossEntropyOn("logits:0", "y")}));
+  ExpectAgreement(training);
+}
+
+// Two parts of x's gradient are made behind the cut though a reader lies before it: add passes on
+// the gradient of its output. They are added behind the cut, and one sum crosses.
+TEST(PrefixCutsTest, AgreesWhereAGradientIsPassedOn) {
+  std::mt19937 random(1);
+  GraphBuilder builder;
+  ValueId x = builder.AddInput("x", DataType::kFloat32, Shape({2, 3}));
+  ValueId w = builder.AddParameter("w", RandomTensor(Shape({3, 3}), random));
+  ValueId h = AddOp(builder, "h", "MatMul", {x, w});
+  ValueId add = AddOp(builder, "add", "Add", {h, x});
+  ValueId tanh = AddOp(builder, "tanh", "Tanh", {add});
+  builder.AddOutput(AddOp(builder, "y", "Mul", {tanh, h}));
+  ASSERT_OK_AND_ASSIGN(TrainingGraph training,
+                       MakeTrainingGraph(MustBuild(std::move(builder)), {MseOn("y:0", "t")}));
+  ExpectAgreement(training);
+  EXPECT_EQ(PrefixCuts(training)[FindNode(training.graph, "add").value()].gradient_bytes,
+            2 * 3 * 4);
+}
+
+TEST(PrefixCutsTest, TheSharesOfATiedParameterDoNotCross) {
+  std::mt19937 random(1);
+  GraphBuilder builder;
+  ValueId x = builder.AddInput("x", DataType::kFloat32, Shape({2, 3}));
+  ValueId w = builder.AddParameter("w", RandomTensor(Shape({3, 3}), random));
+  ValueId a = AddOp(builder, "a", "MatMul", {x, w});
+  builder.AddOutput(AddOp(builder, "b", "MatMul", {a, w}));
+  ASSERT_OK_AND_ASSIGN(TrainingGraph training,
+                       MakeTrainingGraph(MustBuild(std::move(builder)), {MseOn("b:0", "t")}));
+  EXPECT_EQ(PrefixCuts(training)[0], (CutInfo{2 * 3 * 4, 2 * 3 * 4, w}));
 }
 
 }  // namespace

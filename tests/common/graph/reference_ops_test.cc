@@ -15,10 +15,11 @@ std::vector<ReferenceTensor> Eval(std::string_view op, std::vector<Shape> shapes
                                   std::vector<ReferenceTensor> inputs, Attributes attributes = {}) {
   GraphBuilder builder;
   std::vector<ValueId> ids;
-  bool labels = op == "CrossEntropy";
   for (size_t i = 0; i < shapes.size(); ++i) {
-    ids.push_back(
-        builder.AddInput("i", labels && i == 1 ? DataType::kInt64 : DataType::kFloat32, shapes[i]));
+    DataType type = DataType::kFloat32;
+    if (i == 1 && (op == "CrossEntropy" || op.starts_with("Gather"))) type = DataType::kInt64;
+    if (i == 0 && op.starts_with("Where")) type = DataType::kBool;
+    ids.push_back(builder.AddInput("i", type, shapes[i]));
   }
   AddAll(builder, "op", op, ids, std::move(attributes));
   auto result = RunReference(builder.graph(), builder.graph().node(NodeId(0)), inputs);
@@ -94,6 +95,42 @@ TEST(ReferenceOpsTest, Movements) {
   EXPECT_THAT(y[0], ElementsAre(11, 12, 21, 22));
 }
 
+TEST(ReferenceOpsTest, LayerNormalization) {
+  Attributes attributes = Attributes().Set("axis", int64_t{1}).Set("epsilon", 3.0);
+  // Mean 3, variance 1, so the deviation is 2.
+  auto y = Eval("LayerNormalization", {Shape({1, 2}), Shape({2}), Shape({2})},
+                {{2, 4}, {10, 20}, {1, -1}}, attributes);
+  EXPECT_THAT(y[0], Near({-4, 9}));
+  EXPECT_THAT(y[1], Near({3}));
+  EXPECT_THAT(y[2], Near({0.5}));
+  // g = 10, 40; mean 25, mean of g xh = (-5 + 20) / 2; xh = -1/2, 1/2.
+  auto d = Eval("LayerNormalizationGrad",
+                {Shape({1, 2}), Shape({1, 2}), Shape({2}), Shape({1}), Shape({1})},
+                {{1, 2}, {2, 4}, {10, 20}, {3}, {0.5}}, attributes);
+  EXPECT_THAT(d[0], Near({0.5 * (10 - 25 + 3.75), 0.5 * (40 - 25 - 3.75)}));
+  EXPECT_THAT(d[1], Near({-0.5, 1}));
+  EXPECT_THAT(d[2], Near({1, 2}));
+}
+
+TEST(ReferenceOpsTest, Selections) {
+  auto axis = [](int64_t value) { return Attributes().Set("axis", value); };
+  auto y = Eval("Concat", {Shape({2, 1}), Shape({2, 2})}, {{1, 2}, {3, 4, 5, 6}}, axis(1));
+  EXPECT_THAT(y[0], ElementsAre(1, 3, 4, 2, 5, 6));
+  y = Eval("Split", {Shape({2, 3})}, {{1, 2, 3, 4, 5, 6}}, axis(1).Set("split", Ints{1, 2}));
+  EXPECT_THAT(y[0], ElementsAre(1, 4));
+  EXPECT_THAT(y[1], ElementsAre(2, 3, 5, 6));
+  y = Eval("Gather", {Shape({2, 3}), Shape({2})}, {{1, 2, 3, 4, 5, 6}, {-1, 0}}, axis(1));
+  EXPECT_THAT(y[0], ElementsAre(3, 1, 6, 4));
+  y = Eval("GatherGrad", {Shape({3, 1}), Shape({3})}, {{1, 2, 4}, {1, 0, 1}},
+           axis(0).Set("x_shape", Ints{2, 1}));
+  EXPECT_THAT(y[0], ElementsAre(2, 5));
+  y = Eval("Where", {Shape({2}), Shape(), Shape({2, 2})}, {{1, 0}, {9}, {1, 2, 3, 4}});
+  EXPECT_THAT(y[0], ElementsAre(9, 2, 9, 4));
+  y = Eval("WhereGrad", {Shape({2}), Shape({2, 2})}, {{1, 0}, {1, 2, 3, 4}},
+           Attributes().Set("keep", int64_t{1}));
+  EXPECT_THAT(y[0], ElementsAre(1, 0, 3, 0));
+}
+
 TEST(ReferenceOpsTest, Losses) {
   // Logits ln 1, ln 3: probabilities 1/4, 3/4.
   double ln3 = 1.0986122886681098;
@@ -111,6 +148,13 @@ TEST(ReferenceOpsTest, Activations) {
   y = Eval("HardSigmoid", {Shape({3})}, {{-4, 0.5, 4}},
            Attributes().Set("alpha", 0.5).Set("beta", 0.25));
   EXPECT_THAT(y[0], Near({0, 0.5, 1}));
+  y = Eval("Pow", {Shape({2})}, {{-2, 3}}, Attributes().Set("exponent", 3.0));
+  EXPECT_THAT(y[0], Near({-8, 27}));
+  // Values of erf and of the normal distribution from tables.
+  y = Eval("Erf", {Shape({2})}, {{0.5, -1}});
+  EXPECT_THAT(y[0], Pointwise(DoubleNear(1e-9), {0.5204998778, -0.8427007929}));
+  y = Eval("Gelu", {Shape({2})}, {{1, -2}});
+  EXPECT_THAT(y[0], Pointwise(DoubleNear(1e-9), {0.8413447461, -2 * 0.0227501319}));
   y = Eval("Clip", {Shape({3})}, {{-4, 0.5, 4}}, Attributes().Set("min", -1.0).Set("max", 2.0));
   EXPECT_THAT(y[0], ElementsAre(-1, 0.5, 2));
 }

@@ -39,6 +39,19 @@ inline KernelCase Activation(const std::string& op, const std::string& name, con
   return result;
 }
 
+// Forward over positive values, for roots and powers.
+inline KernelCase OfPositive(const std::string& op, const std::string& name, const Shape& shape,
+                             const Attributes& attributes = {}) {
+  KernelCase result;
+  result.name = op + name;
+  result.build = [=](GraphBuilder& builder) {
+    Net net(builder);
+    net.Op(op, {net.In("positive_x", shape)}, attributes);
+    return net.status();
+  };
+  return result;
+}
+
 inline Attributes GemmOf(bool trans_a, bool trans_b, double alpha = 1, double beta = 1) {
   return Attributes()
       .Set("trans_a", int64_t{trans_a})
@@ -89,6 +102,13 @@ inline void AddElementwiseCases(std::vector<KernelCase>& cases) {
     cases.push_back(Activation("Relu", name, shape, true));
     cases.push_back(Activation("Sigmoid", name, shape, true));
     cases.push_back(Activation("Tanh", name, shape, true));
+    cases.push_back(Activation("Erf", name, shape, false));
+    cases.push_back(Activation("Gelu", name, shape, false));
+    cases.push_back(Activation("GeluTanh", name, shape, false));
+    cases.push_back(OfPositive("Sqrt", name, shape));
+    cases.push_back(OneNode(name + "Square", "Pow", {shape}, Attributes().Set("exponent", 2.0)));
+    cases.push_back(OneNode(name + "Cube", "Pow", {shape}, Attributes().Set("exponent", 3.0)));
+    cases.push_back(OfPositive("Pow", name + "Inverse", shape, Attributes().Set("exponent", -1.5)));
     cases.push_back(Activation("HardSwish", name, shape, false));
     cases.push_back(Activation("HardSigmoid", name, shape, false, linear));
     cases.push_back(Activation("Clip", name, shape, false, range));
@@ -158,6 +178,89 @@ inline void AddReductionCases(std::vector<KernelCase>& cases) {
   cases.push_back(OneNode("Mixed", "SumTo", {{2, 3, 4, 5}}, shape({3, 1, 5})));
 }
 
+inline KernelCase SplitCase(const std::string& name, const Shape& shape, int64_t axis, Ints sizes) {
+  return OneNode(name, "Split", {shape}, Attributes().Set("axis", axis).Set("split", sizes));
+}
+
+// Both ways; the indices are below `result.classes`.
+inline KernelCase GatherCase(const std::string& name, const Shape& x, int64_t axis,
+                             const Shape& indices) {
+  KernelCase result;
+  result.name = "Gather" + name;
+  result.classes = x[static_cast<int>(axis)];
+  result.build = [=](GraphBuilder& builder) {
+    Net net(builder);
+    const Attributes attributes = Attributes().Set("axis", axis);
+    const ValueId at = net.In("indices", indices, DataType::kInt64);
+    const ValueId y = net.Op("Gather", {net.In("x", x), at}, attributes)[0];
+    net.Op("GatherGrad", {net.In("dy", net.shape(y)), at},
+           Attributes(attributes).Set("x_shape", x.dims()));
+    return net.status();
+  };
+  return result;
+}
+
+inline KernelCase WhereCase(const std::string& name, const Shape& condition, const Shape& a,
+                            const Shape& b) {
+  KernelCase result;
+  result.name = "Where" + name;
+  result.build = [=](GraphBuilder& builder) {
+    Net net(builder);
+    const ValueId c = net.In("condition", condition, DataType::kBool);
+    const ValueId y = net.Op("Where", {c, net.In("a", a), net.In("b", b)})[0];
+    const ValueId dy = net.In("dy", net.shape(y));
+    for (int64_t keep : {0, 1}) net.Op("WhereGrad", {c, dy}, Attributes().Set("keep", keep));
+    return net.status();
+  };
+  return result;
+}
+
+inline void AddSelectionCases(std::vector<KernelCase>& cases) {
+  const auto axis = [](int64_t value) { return Attributes().Set("axis", value); };
+  cases.push_back(OneNode("Rows", "Concat", {{2, 7}, {3, 7}}, axis(0)));
+  cases.push_back(OneNode("Columns", "Concat", {{5, 3}, {5, 1}, {5, 9}}, axis(1)));
+  cases.push_back(OneNode("Channels", "Concat", {{2, 3, 4, 5}, {2, 16, 4, 5}}, axis(1)));
+  cases.push_back(OneNode("Large", "Concat", {{40, 300}, {40, 400}}, axis(1)));
+  cases.push_back(SplitCase("Rows", {5, 7}, 0, {1, 4}));
+  cases.push_back(SplitCase("Heads", {2, 6, 12}, 2, {4, 4, 4}));
+  cases.push_back(SplitCase("Channels", {2, 20, 4, 4}, 1, {3, 16, 1}));
+  cases.push_back(GatherCase("Embedding", {11, 24}, 0, {3, 7}));
+  cases.push_back(GatherCase("Wide", {5, 200}, 0, {300}));
+  cases.push_back(GatherCase("Middle", {2, 6, 5, 7}, 1, {4}));
+  cases.push_back(GatherCase("Last", {4, 9}, 1, {2, 3}));
+  cases.push_back(GatherCase("One", {4, 9, 3}, 1, Shape()));
+  cases.push_back(WhereCase("Same", {5, 33}, {5, 33}, {5, 33}));
+  cases.push_back(WhereCase("Mask", {1, 1, 6, 6}, Shape(), {2, 3, 6, 6}));
+  cases.push_back(WhereCase("MaskOfB", {6, 7}, {2, 6, 7}, {1}));
+  cases.push_back(WhereCase("Both", {2, 1, 1}, {3, 1}, {4}));
+  cases.push_back(WhereCase("Large", {200, 1}, {200, 300}, {300}));
+}
+
+inline KernelCase LayerNormCase(const std::string& name, const Shape& x, int64_t axis, bool bias,
+                                bool weights = true) {
+  KernelCase result;
+  result.name = "LayerNormalization" + name;
+  result.build = [=](GraphBuilder& builder) {
+    Net net(builder);
+    const Shape normalized(Ints(x.dims().begin() + axis, x.dims().end()));
+    const Attributes attributes = Attributes().Set("axis", axis).Set("epsilon", 1e-5);
+    const ValueId in = net.In("x", x), scale = net.In("scale", normalized);
+    std::vector<ValueId> inputs = {in, scale};
+    if (bias) inputs.push_back(net.In("bias", normalized));
+    const std::vector<ValueId> y = net.Op("LayerNormalization", inputs, attributes);
+    net.Op("LayerNormalizationGrad", {net.In("dy", x), in, scale, y[1], y[2]}, attributes);
+    if (!weights) {
+      net.DropOutput(1);
+      net.DropOutput(2);
+      net.Op("LayerNormalization", inputs, attributes);
+      net.DropOutput(1);
+      net.DropOutput(2);
+    }
+    return net.status();
+  };
+  return result;
+}
+
 inline KernelCase SoftmaxCase(const std::string& name, const Shape& shape, int64_t axis) {
   KernelCase result;
   result.name = "Softmax" + name;
@@ -205,6 +308,14 @@ inline std::vector<KernelCase> DenseKernelCases() {
   AddElementwiseCases(cases);
   AddMovementCases(cases);
   AddReductionCases(cases);
+  AddSelectionCases(cases);
+  cases.push_back(LayerNormCase("Rows", {6, 37}, 1, true));
+  cases.push_back(LayerNormCase("Sequence", {3, 7, 24}, 2, true));
+  cases.push_back(LayerNormCase("SeveralAxes", {4, 5, 6, 3}, 2, true));
+  cases.push_back(LayerNormCase("Whole", {5, 9}, 0, false));
+  cases.push_back(LayerNormCase("ManyRows", {900, 64}, 1, true));
+  cases.push_back(LayerNormCase("LongRows", {3, 20000}, 1, false));
+  cases.push_back(LayerNormCase("OnlyX", {3, 7, 24}, 2, true, false));
   cases.push_back(SoftmaxCase("Rows", {5, 37}, 1));
   cases.push_back(SoftmaxCase("One", {1, 1}, 1));
   cases.push_back(SoftmaxCase("First", {7, 70}, 0));

@@ -51,6 +51,8 @@ std::map<std::string, ReferenceTensor> RandomInputs(const Graph& graph, int64_t 
     for (double& v : tensor) {
       if (value.dtype == DataType::kInt64)
         v = static_cast<double>(random() % classes);
+      else if (value.dtype == DataType::kBool)
+        v = static_cast<double>(random() % 2);
       else if (value.name.starts_with("positive"))
         v = uniform(random) * 0.5f + 1.0f;
       else
@@ -67,6 +69,9 @@ void GiveAll(KernelRunner& runner, const Graph& graph,
     const ValueId id = graph.FindValue(name);
     if (graph.value(id).dtype == DataType::kInt64) {
       const std::vector<int64_t> values(tensor.begin(), tensor.end());
+      runner.Give(id, values.data());
+    } else if (graph.value(id).dtype == DataType::kBool) {
+      const std::vector<uint8_t> values(tensor.begin(), tensor.end());
       runner.Give(id, values.data());
     } else {
       const std::vector<float> values(tensor.begin(), tensor.end());

@@ -150,16 +150,108 @@ TEST(CrossEntropy, LabelOutOfRangeIsNamedWithItsSample) {
   EXPECT_OK(RunCrossEntropy({0, 9, 4}, &context));
 }
 
+// Rows of a table by one row of indices per sample.
+absl::Status RunGather(const std::string& op, const std::vector<int64_t>& indices,
+                       const RunContext* context, std::vector<float>* result) {
+  GraphBuilder builder;
+  Net net(builder);
+  const ValueId from = net.In("from", op == "Gather" ? Shape({4, 2}) : Shape({3, 2, 2}));
+  const ValueId at = net.In("indices", Shape({3, 2}), DataType::kInt64);
+  Attributes attributes;
+  attributes.Set("axis", int64_t{0}).Set("x_shape", Ints{4, 2});
+  const ValueId y = net.Op(op, {from, at}, attributes)[0];
+  PD_RETURN_IF_ERROR(net.status());
+  Graph graph = std::move(builder).Build().value();
+  auto backend = MakeOneDnnBackend();
+  RunOptions options;
+  options.context = context;
+  KernelRunner runner(*backend, graph, options);
+  runner.Give(from, Ramp(12).data());
+  runner.Give(at, indices.data());
+  PD_RETURN_IF_ERROR(runner.Run());
+  *result = runner.Read<float>(y);
+  return absl::OkStatus();
+}
+
+TEST(Gather, CountsNegativeIndicesFromTheEnd) {
+  std::vector<float> y;
+  ASSERT_OK(RunGather("Gather", {0, -1, 3, -4, 1, 1}, nullptr, &y));
+  EXPECT_EQ(y, (std::vector<float>{1, 2, 7, 8, 7, 8, 1, 2, 3, 4, 3, 4}));
+  std::vector<float> dx;
+  ASSERT_OK(RunGather("GatherGrad", {0, -1, 3, -4, 1, 1}, nullptr, &dx));
+  EXPECT_EQ(dx, (std::vector<float>{1 + 7, 2 + 8, 9 + 11, 10 + 12, 0, 0, 3 + 5, 4 + 6}));
+}
+
+TEST(Gather, IndexOutOfRangeIsNamedWithItsSample) {
+  const std::vector<int64_t> ids = {70, 80, 90};
+  const RunContext context{.seed = 0, .step = 0, .sample_ids = ids};
+  std::vector<float> y;
+  for (const char* op : {"Gather", "GatherGrad"}) {
+    EXPECT_THAT(RunGather(op, {0, 1, 2, 4, 0, 0}, &context, &y),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("index 4 of sample 80"), HasSubstr("4 rows"),
+                               HasSubstr("0 to 3"))));
+    EXPECT_THAT(RunGather(op, {0, 1, 2, 3, 0, -5}, &context, &y),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("index -5 of sample 90")));
+  }
+}
+
+TEST(Where, InfinitiesThatAreNotChosenDoNotShow) {
+  GraphBuilder builder;
+  Net net(builder);
+  const ValueId c = net.In("c", Shape({4}), DataType::kBool);
+  const ValueId a = net.In("a", Shape()), b = net.In("b", Shape({2, 4}));
+  const ValueId y = net.Op("Where", {c, a, b})[0];
+  const ValueId softmax = net.Op("Softmax", {y}, Attributes().Set("axis", int64_t{1}))[0];
+  ASSERT_OK(net.status());
+  Graph graph = std::move(builder).Build().value();
+  auto backend = MakeOneDnnBackend();
+  KernelRunner runner(*backend, graph, {});
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float low = -kInfinity;
+  runner.Give(c, std::vector<uint8_t>{0, 1, 0, 1}.data());
+  runner.Give(a, &low);
+  runner.Give(b, std::vector<float>{5, nan, 5, kInfinity, 7, 0, 7, 0}.data());
+  ASSERT_OK(runner.Run());
+  EXPECT_EQ(runner.Read<float>(y), (std::vector<float>{5, low, 5, low, 7, low, 7, low}));
+  EXPECT_EQ(runner.Read<float>(softmax), (std::vector<float>{0.5f, 0, 0.5f, 0, 0.5f, 0, 0.5f, 0}));
+}
+
+// The approximation against libm, over all binades that matter.
+TEST(Elementwise, ErfIsWithinThreeUlps) {
+  std::vector<float> xs;
+  for (float x = 1e-6f; x < 6; x *= 1.0003f) {
+    xs.push_back(x);
+    xs.push_back(-x);
+  }
+  GraphBuilder builder;
+  Net net(builder);
+  const ValueId x = net.In("x", Shape({static_cast<int64_t>(xs.size())}));
+  const ValueId y = net.Op("Erf", {x})[0];
+  ASSERT_OK(net.status());
+  Graph graph = std::move(builder).Build().value();
+  auto backend = MakeOneDnnBackend();
+  KernelRunner runner(*backend, graph, {});
+  runner.Give(x, xs.data());
+  ASSERT_OK(runner.Run());
+  const std::vector<float> result = runner.Read<float>(y);
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const double expected = std::erf(static_cast<double>(xs[i]));
+    ASSERT_NEAR(result[i], expected, 3 * 1.2e-7 * std::fabs(expected)) << "erf of " << xs[i];
+  }
+}
+
 TEST(Elementwise, NotANumberIsNotHidden) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const char* op :
-       {"Relu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Clip", "Softmax"}) {
+  for (const char* op : {"Relu", "Sigmoid", "Tanh", "Erf", "Gelu", "GeluTanh", "Sqrt", "Pow",
+                         "HardSwish", "HardSigmoid", "Clip", "Softmax"}) {
     GraphBuilder builder;
     Net net(builder);
     const ValueId x = net.In("x", Shape({1, 19}));
     Attributes attributes;
     attributes.Set("axis", int64_t{1}).Set("alpha", 0.2).Set("beta", 0.5);
-    attributes.Set("min", 0.0).Set("max", 6.0);
+    attributes.Set("min", 0.0).Set("max", 6.0).Set("exponent", 2.0);
     const ValueId y = net.Op(op, {x}, attributes)[0];
     ASSERT_OK(net.status());
     Graph graph = std::move(builder).Build().value();

@@ -1,4 +1,5 @@
-// Pad, Slice, Reshape, Expand: strided copies of row-major tensors. Transpose: oneDNN's reorder.
+// Pad, Slice, Reshape, Expand, Concat, Split: strided copies of row-major tensors. Transpose:
+// oneDNN's reorder.
 #include <cstring>
 
 #include "common/base/status.h"
@@ -93,6 +94,47 @@ absl::StatusOr<PreparedKernel> PrepareExpand(const PrepareRequest& request) {
   const Shape &x = request.input_shape(0), &y = request.output_shape(0);
   return PrepareCopy(request,
                      {{y, {BroadcastSteps(x, y), RowMajorSteps(y)}}, 0, 0, request.threads});
+}
+
+absl::StatusOr<PreparedKernel> PrepareConcat(const PrepareRequest& request) {
+  const int axis = static_cast<int>(request.node.attributes.Int("axis"));
+  const Steps y_steps = RowMajorSteps(request.output_shape(0));
+  std::vector<StridedCopy> copies;
+  int64_t start = 0;
+  for (size_t i = 0; i < request.node.inputs.size(); ++i) {
+    const Shape& x = request.input_shape(static_cast<int>(i));
+    copies.push_back({{x, {RowMajorSteps(x), y_steps}}, 0, start, request.threads});
+    start += x[axis] * y_steps[axis];
+  }
+  auto run = [copies = std::move(copies),
+              bytes = ElementBytes(request)](const KernelArguments& args) {
+    for (size_t i = 0; i < copies.size(); ++i) {
+      copies[i].Run(bytes, args.inputs[i], args.outputs[0]);
+    }
+    return absl::OkStatus();
+  };
+  return request.Plain(MakeLoop(request, std::move(run)));
+}
+
+absl::StatusOr<PreparedKernel> PrepareSplit(const PrepareRequest& request) {
+  const int axis = static_cast<int>(request.node.attributes.Int("axis"));
+  const std::vector<int64_t> sizes = request.node.attributes.Ints("split");
+  const Steps x_steps = RowMajorSteps(request.input_shape(0));
+  std::vector<StridedCopy> copies;
+  int64_t start = 0;
+  for (size_t o = 0; o < request.node.outputs.size(); ++o) {
+    const Shape& y = request.output_shape(static_cast<int>(o));
+    copies.push_back({{y, {x_steps, RowMajorSteps(y)}}, start, 0, request.threads});
+    start += sizes[o] * x_steps[axis];
+  }
+  auto run = [copies = std::move(copies),
+              bytes = ElementBytes(request)](const KernelArguments& args) {
+    for (size_t o = 0; o < copies.size(); ++o) {
+      copies[o].Run(bytes, args.inputs[0], args.outputs[o]);
+    }
+    return absl::OkStatus();
+  };
+  return request.Plain(MakeLoop(request, std::move(run)));
 }
 
 absl::StatusOr<PreparedKernel> PrepareReshape(const PrepareRequest& request) {

@@ -1,5 +1,6 @@
-// Relu, Sigmoid, Tanh, HardSwish, HardSigmoid, Clip, Scale: any dense layout in, the same out.
+// Activations, roots, powers, Scale: any dense layout in, the same out.
 #include <array>
+#include <cmath>
 
 #include "common/base/status.h"
 #include "worker/ops/onednn/families.h"
@@ -9,7 +10,20 @@
 namespace pipedream::onednn {
 namespace {
 
-enum class Op { kRelu, kSigmoid, kTanh, kHardSwish, kHardSigmoid, kClip, kScale };
+enum class Op {
+  kRelu,
+  kSigmoid,
+  kTanh,
+  kErf,
+  kGelu,
+  kGeluTanh,
+  kSqrt,
+  kPow,
+  kHardSwish,
+  kHardSigmoid,
+  kClip,
+  kScale
+};
 
 struct Entry {
   std::string_view name;
@@ -21,6 +35,11 @@ constexpr std::array kEntries = {
     Entry{"Relu", Op::kRelu, "", ""},
     Entry{"Sigmoid", Op::kSigmoid, "", ""},
     Entry{"Tanh", Op::kTanh, "", ""},
+    Entry{"Erf", Op::kErf, "", ""},
+    Entry{"Gelu", Op::kGelu, "", ""},
+    Entry{"GeluTanh", Op::kGeluTanh, "", ""},
+    Entry{"Sqrt", Op::kSqrt, "", ""},
+    Entry{"Pow", Op::kPow, "exponent", ""},
     Entry{"HardSwish", Op::kHardSwish, "", ""},
     Entry{"HardSigmoid", Op::kHardSigmoid, "alpha", "beta"},
     Entry{"Clip", Op::kClip, "min", "max"},
@@ -38,6 +57,13 @@ PD_INLINE void Map(const float* x, float* y, int64_t n, F f) {
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 
+// Small powers by products: libm's pow is a call per element.
+PD_INLINE void Power(float exponent, const float* x, float* y, int64_t n) {
+  if (exponent == 2) return Map(x, y, n, [](float v) { return v * v; });
+  if (exponent == 3) return Map(x, y, n, [](float v) { return v * v * v; });
+  for (int64_t i = 0; i < n; ++i) y[i] = std::pow(x[i], exponent);
+}
+
 PD_CLONES void MapRange(Op op, float a, float b, const float* x, float* y, int64_t n) {
   switch (op) {
     case Op::kRelu:
@@ -46,6 +72,16 @@ PD_CLONES void MapRange(Op op, float a, float b, const float* x, float* y, int64
       return Map(x, y, n, [](float v) { return VectorSigmoid(v); });
     case Op::kTanh:
       return Map(x, y, n, [](float v) { return VectorTanh(v); });
+    case Op::kErf:
+      return Map(x, y, n, [](float v) { return VectorErf(v); });
+    case Op::kGelu:
+      return Map(x, y, n, [](float v) { return v * NormalBelow(v); });
+    case Op::kGeluTanh:
+      return Map(x, y, n, [](float v) { return v * (0.5f + 0.5f * VectorTanh(GeluInner(v))); });
+    case Op::kSqrt:
+      return Map(x, y, n, [](float v) { return std::sqrt(v); });
+    case Op::kPow:
+      return Power(a, x, y, n);
     case Op::kHardSwish:
       return Map(x, y, n, [](float v) { return v * Clamp(v * (1.0f / 6) + 0.5f, 0, 1); });
     case Op::kHardSigmoid:

@@ -9,7 +9,7 @@
 namespace pipedream::onednn {
 namespace {
 
-enum class Op { kRelu, kSigmoid, kTanh, kHardSwish, kHardSigmoid, kClip };
+enum class Op { kRelu, kSigmoid, kTanh, kErf, kGelu, kGeluTanh, kHardSwish, kHardSigmoid, kClip };
 
 struct Entry {
   std::string_view name;
@@ -21,6 +21,9 @@ constexpr std::array kEntries = {
     Entry{"ReluGrad", Op::kRelu, "", ""},
     Entry{"SigmoidGrad", Op::kSigmoid, "", ""},
     Entry{"TanhGrad", Op::kTanh, "", ""},
+    Entry{"ErfGrad", Op::kErf, "", ""},
+    Entry{"GeluGrad", Op::kGelu, "", ""},
+    Entry{"GeluTanhGrad", Op::kGeluTanh, "", ""},
     Entry{"HardSwishGrad", Op::kHardSwish, "", ""},
     Entry{"HardSigmoidGrad", Op::kHardSigmoid, "alpha", "beta"},
     Entry{"ClipGrad", Op::kClip, "min", "max"},
@@ -41,6 +44,21 @@ PD_CLONES void MapRange(Op op, float a, float b, const float* dy, const float* v
       return Map(dy, v, dx, n, [](float g, float y) { return g * (y * (1 - y)); });
     case Op::kTanh:
       return Map(dy, v, dx, n, [](float g, float y) { return g * (1 - y * y); });
+    case Op::kErf:
+      return Map(dy, v, dx, n, [](float g, float x) {
+        constexpr float kTwoOverRootPi = 1.12837917f;
+        return g * (kTwoOverRootPi * VectorExp(-x * x));
+      });
+    case Op::kGelu:
+      return Map(dy, v, dx, n, [](float g, float x) {
+        constexpr float kOverRootTwoPi = 0.398942280f;
+        return g * (NormalBelow(x) + x * (kOverRootTwoPi * VectorExp(-0.5f * x * x)));
+      });
+    case Op::kGeluTanh:
+      return Map(dy, v, dx, n, [](float g, float x) {
+        const float t = VectorTanh(GeluInner(x));
+        return g * (0.5f + 0.5f * t + 0.5f * x * (1 - t * t) * GeluInnerSlope(x));
+      });
     case Op::kHardSwish:
       return Map(dy, v, dx, n, [](float g, float x) {
         const float slope = x <= -3 ? 0.0f : (x >= 3 ? 1.0f : x * (1.0f / 3) + 0.5f);

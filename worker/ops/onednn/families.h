@@ -27,6 +27,9 @@ absl::StatusOr<PreparedKernel> PrepareBatchNorm(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareBatchNormInference(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareBatchNormGrad(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareUpdateRunningStatistics(const PrepareRequest& request);
+// layer_norm.cc
+absl::StatusOr<PreparedKernel> PrepareLayerNorm(const PrepareRequest& request);
+absl::StatusOr<PreparedKernel> PrepareLayerNormGrad(const PrepareRequest& request);
 // lrn.cc, lrn_loops.cc
 absl::StatusOr<PreparedKernel> PrepareLrn(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareLrnGrad(const PrepareRequest& request);
@@ -42,6 +45,14 @@ absl::StatusOr<PreparedKernel> PrepareSlice(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareReshape(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareTranspose(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareExpand(const PrepareRequest& request);
+absl::StatusOr<PreparedKernel> PrepareConcat(const PrepareRequest& request);
+absl::StatusOr<PreparedKernel> PrepareSplit(const PrepareRequest& request);
+// gather.cc
+absl::StatusOr<PreparedKernel> PrepareGather(const PrepareRequest& request);
+absl::StatusOr<PreparedKernel> PrepareGatherGrad(const PrepareRequest& request);
+// where.cc
+absl::StatusOr<PreparedKernel> PrepareWhere(const PrepareRequest& request);
+absl::StatusOr<PreparedKernel> PrepareWhereGrad(const PrepareRequest& request);
 // reduce.cc
 absl::StatusOr<PreparedKernel> PrepareReduce(const PrepareRequest& request);
 absl::StatusOr<PreparedKernel> PrepareSumTo(const PrepareRequest& request);

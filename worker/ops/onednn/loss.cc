@@ -9,13 +9,6 @@
 namespace pipedream::onednn {
 namespace {
 
-// Which sample of the data set a position belongs to; the position itself where nobody said.
-int64_t SampleOf(const KernelArguments& args, int64_t position, int64_t positions) {
-  if (args.context == nullptr || args.context->sample_ids.empty()) return position;
-  const auto samples = static_cast<int64_t>(args.context->sample_ids.size());
-  return args.context->sample_ids[position / std::max<int64_t>(1, positions / samples) % samples];
-}
-
 absl::Status CheckLabels(const KernelArguments& args, const int64_t* labels, int64_t positions,
                          int64_t classes) {
   for (int64_t p = 0; p < positions; ++p) {

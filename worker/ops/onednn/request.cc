@@ -47,6 +47,13 @@ absl::Status KernelBase::Run(const KernelArguments& arguments) {
   }
 }
 
+int64_t SampleOf(const KernelArguments& arguments, int64_t position, int64_t positions) {
+  if (arguments.context == nullptr || arguments.context->sample_ids.empty()) return position;
+  const std::span<const int64_t> ids = arguments.context->sample_ids;
+  const auto samples = static_cast<int64_t>(ids.size());
+  return ids[position / std::max<int64_t>(1, positions / samples) % samples];
+}
+
 absl::Status RequireFloat(const PrepareRequest& request) {
   for (size_t i = 0; i < request.node.inputs.size(); ++i) {
     if (!request.has_input(i)) continue;

@@ -99,6 +99,10 @@ inline float* FloatOut(const KernelArguments& arguments, int o) {
   return static_cast<float*>(arguments.outputs[o]);
 }
 
+// Which sample of the data set position `position` of `positions` belongs to, the leading axis
+// being the batch; the position itself where nobody said.
+int64_t SampleOf(const KernelArguments& arguments, int64_t position, int64_t positions);
+
 // body(begin, end) over [0, n) in chunks of `grain`: the same chunks for any number of threads.
 template <typename F>
 void ParallelFor(int threads, int64_t n, int64_t grain, const F& body) {

@@ -33,23 +33,23 @@ TEST(Binder, EverythingUnsupportedIsListedAtOnce) {
   b.Input("x", {-1, 4}).Output("y").Ints("axes", {1}, {1});
   b.Node("Elu", {"x"}, {"a"});
   b.Node("Relu", {"a"}, {"b"});
-  b.Node("Erf", {"b"}, {"c"}).Name("middle");
+  b.Node("Selu", {"b"}, {"c"}).Name("middle");
   b.Node("Shape", {"c"}, {"s"});
   b.Node("Reshape", {"c", "s"}, {"d"});
-  b.Node("Concat", {"d", "d"}, {"e"}).Int("axis", 1);
+  b.Node("Hardmax", {"d"}, {"e"}).Int("axis", 1);
   b.Node("Pad", {"x", "p"}, {"f"}).String("mode", "reflect");
   b.Ints("p", {4}, {0, 1, 0, 1});
   b.Node("Add", {"e", "f"}, {"y"});
   EXPECT_THAT(LoadBuilt(b), StatusIs(absl::StatusCode::kUnimplemented,
                                      AllOf(HasSubstr("4 parts"), HasSubstr("'a': Elu (opset 17)"),
-                                           HasSubstr("'middle': Erf (opset 17)"),
-                                           HasSubstr("'e': Concat"), HasSubstr("reflect"))));
+                                           HasSubstr("'middle': Selu (opset 17)"),
+                                           HasSubstr("'e': Hardmax"), HasSubstr("reflect"))));
 }
 
 TEST(Binder, DeadNodesMayBeUnsupported) {
   OnnxBuilder b;
   b.Input("x", {-1, 4}).Output("y", {-1, 4});
-  b.Node("Erf", {"x"}, {"unused"});
+  b.Node("Selu", {"x"}, {"unused"});
   b.Node("Relu", {"x"}, {"y"});
   ASSERT_OK_AND_ASSIGN(auto model, LoadBuilt(b));
   EXPECT_THAT(testing::PrintToString(model->warnings()), HasSubstr("1 nodes lead to no output"));
@@ -75,6 +75,16 @@ TEST(Binder, AFixedBatchIsRebound) {
     ASSERT_OK_AND_ASSIGN(Graph same, BindBuilt(FixedBatch(c.target), {.batch = 4}));
     EXPECT_EQ(same.value(same.outputs()[0]).shape.elements(), 48);
   }
+}
+
+TEST(Binder, EveryOutputOfANodeFollowsTheBatch) {
+  OnnxBuilder b;
+  b.Input("x", {4, 6}).Output("y").Ints("target", {3}, {4, 3, 1});
+  b.Node("Split", {"x"}, {"p", "q"}).Int("axis", 1);
+  b.Node("Reshape", {"q", "target"}, {"r"});
+  b.Node("Relu", {"r"}, {"y"});
+  ASSERT_OK_AND_ASSIGN(Graph graph, BindBuilt(b, {.batch = 5}));
+  EXPECT_EQ(graph.value(graph.outputs()[0]).shape, (Shape{5, 3, 1}));
 }
 
 TEST(Binder, ABatchThatIsWrittenIntoTheModelIsNamed) {

@@ -31,6 +31,8 @@ absl::StatusOr<ReferenceTensor> ValuesOf(const onnx::TensorProto& proto) {
     for (float v : tensor.as<float>()) values.push_back(static_cast<double>(v));
   if (tensor.dtype() == DataType::kInt64)
     for (int64_t v : tensor.as<int64_t>()) values.push_back(static_cast<double>(v));
+  if (tensor.dtype() == DataType::kBool)
+    for (std::byte b : tensor.bytes()) values.push_back(b != std::byte{0} ? 1 : 0);
   return values;
 }
 

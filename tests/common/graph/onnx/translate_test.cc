@@ -227,6 +227,201 @@ TEST(Translate, SumIsAChainInOrder) {
   EXPECT_EQ(graph.nodes()[2].name, "y");
 }
 
+TEST(Translate, SplitSizesOfEveryOpset) {
+  auto split = [](int64_t opset, int64_t width, std::vector<int64_t> sizes, bool num_outputs) {
+    OnnxBuilder b(opset);
+    b.Input("x", {-1, width}).Output("p").Output("q");
+    b.Ints("sizes", {static_cast<int64_t>(sizes.size())}, sizes);
+    std::vector<std::string> inputs{"x"};
+    if (!sizes.empty() && opset >= 13) inputs.push_back("sizes");
+    auto node = b.Node("Split", inputs, {"p", "q"});
+    node.Int("axis", -1);
+    if (!sizes.empty() && opset < 13) node.Ints("split", sizes);
+    if (num_outputs) node.Int("num_outputs", 2);
+    return BindBuilt(b, {.batch = 3});
+  };
+  struct {
+    int64_t opset, width;
+    std::vector<int64_t> sizes;
+    bool num_outputs;
+    std::vector<int64_t> expected;
+  } cases[] = {{11, 5, {4, 1}, false, {4, 1}}, {11, 6, {}, false, {3, 3}},
+               {17, 5, {2, 3}, false, {2, 3}}, {17, 4, {}, false, {2, 2}},
+               {18, 5, {}, true, {3, 2}},      {20, 5, {1, 4}, false, {1, 4}}};
+  for (const auto& c : cases) {
+    ASSERT_OK_AND_ASSIGN(Graph graph, split(c.opset, c.width, c.sizes, c.num_outputs));
+    EXPECT_EQ(Only(graph).op, "Split");
+    EXPECT_EQ(Only(graph).attributes.Int("axis"), 1);
+    EXPECT_EQ(Only(graph).attributes.Ints("split"), c.expected);
+    EXPECT_EQ(graph.value(graph.outputs()[1]).name, "q");
+    EXPECT_EQ(graph.value(graph.outputs()[1]).shape, (Shape{3, c.expected[1]}));
+  }
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(split(17, 5, {}, false), StatusIs(kInvalid, HasSubstr("do not split into 2")));
+  EXPECT_THAT(split(17, 5, {2, 2}, false), StatusIs(kInvalid, HasSubstr("parts [2, 2]")));
+  EXPECT_THAT(split(17, 5, {2, 2, 1}, false), StatusIs(kInvalid, HasSubstr("for 2 outputs")));
+  EXPECT_THAT(split(17, 5, {7, -2}, false), StatusIs(kInvalid, HasSubstr("parts [7, -2]")));
+  EXPECT_THAT(split(17, 5, {5, 0}, false), StatusIs(kUnimplemented, HasSubstr("empty part")));
+}
+
+TEST(Translate, ConcatJoinsWhatIsComputedAndFoldsWhatIsKnown) {
+  OnnxBuilder b;
+  b.Input("x", {-1, 2, 3}).Output("y").Weight("w", {1, 1, 3}).Ints("zero", {1}, {0});
+  b.Ints("ones", {2}, {1, 1});
+  b.Node("Shape", {"x"}, {"shape"});
+  b.Node("Gather", {"shape", "zero"}, {"n"});
+  b.Node("Concat", {"n", "ones"}, {"target"}).Int("axis", 0);
+  b.Node("Expand", {"w", "target"}, {"cls"});
+  b.Node("Concat", {"cls", "x"}, {"y"}).Int("axis", -2);
+  ASSERT_OK_AND_ASSIGN(Graph graph, BindBuilt(b, {.batch = 4}));
+  EXPECT_THAT(OpsOf(graph), ElementsAre("Expand", "Concat"));
+  EXPECT_EQ(graph.nodes()[1].attributes.Int("axis"), 1);
+  EXPECT_EQ(graph.value(graph.outputs()[0]).shape, (Shape{4, 3, 3}));
+  EXPECT_THAT(ValueNames(graph, ValueKind::kParameter), ElementsAre("w"));
+  OnnxBuilder one;
+  one.Input("x", {-1, 2}).Output("y");
+  one.Node("Concat", {"x"}, {"h"}).Int("axis", 1);
+  one.Node("Relu", {"h"}, {"y"});
+  ASSERT_OK_AND_ASSIGN(Graph alone, BindBuilt(one, {}));
+  EXPECT_THAT(OpsOf(alone), ElementsAre("Relu"));
+  OnnxBuilder no_axis;
+  no_axis.Input("x", {-1, 2}).Output("y");
+  no_axis.Node("Concat", {"x", "x"}, {"y"});
+  EXPECT_THAT(LoadBuilt(no_axis),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'axis' is missing")));
+}
+
+OnnxBuilder Embedding(const std::vector<int64_t>& positions) {
+  OnnxBuilder b;
+  b.Input("x", {-1, 3}, onnx::TensorProto::INT64).Output("y");
+  b.Weight("table", {7, 2}).Weight("places", {4, 2});
+  b.Ints("positions", {static_cast<int64_t>(positions.size())}, positions);
+  b.Node("Gather", {"table", "x"}, {"t"});
+  b.Node("Gather", {"places", "positions"}, {"p"}).Int("axis", -2);
+  b.Node("Add", {"t", "p"}, {"y"});
+  return b;
+}
+
+TEST(Translate, EmbeddingsTrainWhetherTheirIndicesAreDataOrKnown) {
+  ASSERT_OK_AND_ASSIGN(Graph graph, BindBuilt(Embedding({0, 1, -1}), {.batch = 5}));
+  EXPECT_THAT(OpsOf(graph), ElementsAre("Gather", "Gather", "Add"));
+  EXPECT_EQ(graph.nodes()[1].attributes.Int("axis"), 0);
+  EXPECT_EQ(graph.value(graph.outputs()[0]).shape, (Shape{5, 3, 2}));
+  EXPECT_THAT(ValueNames(graph, ValueKind::kParameter), ElementsAre("places", "table"));
+  EXPECT_THAT(LoadBuilt(Embedding({0, 1, 4})),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("index 4 is outside axis 0 of [4, 2]")));
+  OnnxBuilder b;
+  b.Input("x", {-1, 3}).Output("y").Weight("table", {7, 2});
+  b.Node("Gather", {"table", "x"}, {"y"});
+  EXPECT_THAT(LoadBuilt(b), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("indices are float32, expected integers")));
+}
+
+// A causal mask as exporters write it, larger than what is small.
+TEST(Translate, AttentionMasksFoldAndDoNotTrain) {
+  OnnxBuilder b;
+  b.Input("x", {-1, 9, 9}).Output("y");
+  std::vector<float> mask(10 * 10, 0);
+  for (int row = 0; row < 10; ++row)
+    for (int column = 0; column <= row; ++column) mask[row * 10 + column] = 1;
+  b.Floats("mask", {10, 10}, mask).Floats("zero", {}, {0}).Floats("low", {}, {-INFINITY});
+  b.Ints("starts", {2}, {0, 0}).Ints("ends", {2}, {9, 9}).Ints("axes", {2}, {0, 1});
+  b.Node("Slice", {"mask", "starts", "ends", "axes"}, {"part"});
+  b.Node("Equal", {"part", "zero"}, {"hidden"});
+  b.Node("Cast", {"hidden"}, {"flags"}).Int("to", onnx::TensorProto::BOOL);
+  b.Node("Where", {"flags", "low", "x"}, {"y"});
+  ASSERT_OK_AND_ASSIGN(Graph graph, BindBuilt(b, {.batch = 2}));
+  EXPECT_THAT(OpsOf(graph), ElementsAre("Where"));
+  EXPECT_TRUE(ValueNames(graph, ValueKind::kParameter).empty());
+  EXPECT_EQ(graph.value(Only(graph).inputs[0]).shape, (Shape{9, 9}));
+  ASSERT_OK_AND_ASSIGN(ReferenceTensor y, RunOnCounting(graph));
+  EXPECT_EQ(y[0], 0);
+  EXPECT_EQ(y[1], -INFINITY);
+  EXPECT_NEAR(y[9 * 8 + 8], 8.0, 1e-9);
+}
+
+TEST(Translate, WhereTakesBooleansAndFloats) {
+  OnnxBuilder b;
+  b.Input("x", {-1, 3}).Output("y");
+  b.Node("Where", {"x", "x", "x"}, {"y"});
+  EXPECT_THAT(LoadBuilt(b), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("condition is float32, expected bool")));
+  OnnxBuilder ints;
+  ints.Input("c", {-1, 3}, onnx::TensorProto::BOOL).Input("x", {-1, 3}, onnx::TensorProto::INT64);
+  ints.Output("y");
+  ints.Node("Where", {"c", "x", "x"}, {"y"});
+  EXPECT_THAT(LoadBuilt(ints), StatusIs(kUnimplemented, HasSubstr("choice between int64")));
+}
+
+OnnxBuilder LayerNorm(const std::vector<std::string>& outputs, int64_t axis,
+                      const std::vector<int64_t>& scale) {
+  OnnxBuilder b;
+  b.Input("x", {-1, 2, 3}).Weight("s", scale).Weight("c", scale);
+  for (const std::string& output : outputs) b.Output(output);
+  b.Node("LayerNormalization", {"x", "s", "c"}, outputs).Int("axis", axis).Float("epsilon", 0.125f);
+  return b;
+}
+
+TEST(Translate, LayerNormalizationAxes) {
+  ASSERT_OK_AND_ASSIGN(Graph last, BindBuilt(LayerNorm({"y"}, -1, {3}), {.batch = 4}));
+  EXPECT_EQ(Only(last).attributes.Int("axis"), 2);
+  EXPECT_EQ(Only(last).attributes.Float("epsilon"), 0.125);
+  ASSERT_OK_AND_ASSIGN(Graph two, BindBuilt(LayerNorm({"y"}, 1, {2, 3}), {.batch = 4}));
+  EXPECT_EQ(Only(two).attributes.Int("axis"), 1);
+  EXPECT_THAT(ValueNames(two, ValueKind::kParameter), ElementsAre("c", "s"));
+  OnnxBuilder no_bias;
+  no_bias.Input("x", {-1, 3}).Output("y").Weight("s", {3});
+  no_bias.Node("LayerNormalization", {"x", "s", ""}, {"y"});
+  ASSERT_OK_AND_ASSIGN(Graph plain, BindBuilt(no_bias, {}));
+  EXPECT_EQ(Only(plain).attributes.Float("epsilon"), static_cast<double>(1e-5f));
+  EXPECT_THAT(LoadBuilt(LayerNorm({"y"}, 1, {3})),
+              StatusIs(kUnimplemented, HasSubstr("input 1 is [3]; only the shape of")));
+  EXPECT_THAT(LoadBuilt(LayerNorm({"y", "m"}, -1, {3})),
+              StatusIs(kUnimplemented, HasSubstr("output 1 (statistics) is used")));
+  EXPECT_FALSE(LoadBuilt(LayerNorm({"y"}, 3, {3})).ok());
+  OnnxBuilder stash = LayerNorm({"y"}, -1, {3});
+  OnnxNode(stash.proto().mutable_graph()->mutable_node(0))
+      .Int("stash_type", onnx::TensorProto::DOUBLE);
+  EXPECT_THAT(LoadBuilt(stash), StatusIs(kUnimplemented, HasSubstr("stash_type")));
+}
+
+TEST(Translate, PowersHaveOneKnownExponent) {
+  OnnxBuilder b;
+  b.Input("x", {-1, 3}).Output("y").Ints("three", {}, {3});
+  b.Node("Pow", {"x", "three"}, {"y"});
+  ASSERT_OK_AND_ASSIGN(Graph graph, BindBuilt(b, {}));
+  EXPECT_EQ(Only(graph).attributes.Float("exponent"), 3);
+  ASSERT_OK_AND_ASSIGN(ReferenceTensor y, RunOnCounting(graph));
+  EXPECT_NEAR(y[2], 0.008, 1e-12);
+  OnnxBuilder many;
+  many.Input("x", {-1, 3}).Output("y").Floats("e", {3}, {1, 2, 3});
+  many.Node("Pow", {"x", "e"}, {"y"});
+  EXPECT_THAT(LoadBuilt(many), StatusIs(kUnimplemented, HasSubstr("exponents of shape [3]")));
+  OnnxBuilder computed;
+  computed.Input("x", {-1, 3}).Output("y");
+  computed.Node("Pow", {"x", "x"}, {"y"});
+  EXPECT_THAT(LoadBuilt(computed), StatusIs(kUnimplemented, HasSubstr("computed at run time")));
+}
+
+TEST(Translate, GeluOfBothForms) {
+  for (std::string form : {"none", "tanh"}) {
+    OnnxBuilder b(20);
+    b.Input("x", {-1, 3}).Output("y");
+    b.Node("Gelu", {"x"}, {"y"}).String("approximate", form);
+    ASSERT_OK_AND_ASSIGN(Graph graph, BindBuilt(b, {.batch = 4}));
+    EXPECT_EQ(Only(graph).op, form == "none" ? "Gelu" : "GeluTanh");
+    ASSERT_OK_AND_ASSIGN(ReferenceTensor y, RunOnCounting(graph));
+    // gelu(1) = 0.8413447 exactly, 0.8411920 by tanh.
+    EXPECT_NEAR(y[10], form == "none" ? 0.8413447461 : 0.8411919906, 1e-9);
+  }
+  OnnxBuilder other(20);
+  other.Input("x", {-1, 3}).Output("y");
+  other.Node("Gelu", {"x"}, {"y"}).String("approximate", "sigmoid");
+  EXPECT_THAT(LoadBuilt(other),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'sigmoid'")));
+}
+
 TEST(Translate, LossFormsThatDifferAreRefused) {
   auto loss = [](const std::string& attribute, const std::string& value) {
     OnnxBuilder b;
