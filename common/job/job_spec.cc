@@ -129,6 +129,10 @@ absl::Status Validate(const JobSpec& spec) {
   return absl::OkStatus();
 }
 
+bool NeedsGlobalNorm(const JobSpec& spec) {
+  return spec.optimizer.clip_norm > 0 || spec.on_nonfinite == OnNonFinite::kSkip;
+}
+
 RunShape MakeRunShape(const JobSpec& spec, int64_t train_samples, int64_t evaluation_samples) {
   RunShape run;
   run.train_samples = train_samples;

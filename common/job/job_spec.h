@@ -25,7 +25,8 @@ struct FileReference {
   bool operator==(const FileReference&) const = default;
 };
 
-enum class OnNonFinite { kStop };
+// What a loss or gradient that is not finite does: end the job, or make no update with it.
+enum class OnNonFinite { kStop, kSkip };
 
 struct JobSpec {
   std::string name;
@@ -57,6 +58,7 @@ struct JobSpec {
   int max_replicas = 0;            // per stage; 0: no limit; 1: a straight pipeline
   std::vector<int> warmup;         // per stage; empty: the schedule's rule
   std::string transport = "auto";
+  OnNonFinite on_nonfinite = OnNonFinite::kStop;
   bool replica_lr = true;          // scale a replicated stage's rate by r_s / r_0 (planner.md 4)
   double start_timeout_s = 600;    // waiting for workers longer than this fails the job; 0: never
   bool operator==(const JobSpec&) const = default;
@@ -71,6 +73,9 @@ absl::Status Validate(const JobSpec& spec);
 absl::StatusOr<JobSpec> ParseJobYaml(std::string_view text, std::string_view file_name);
 // The inverse for everything that a job file can say (digests and sizes are not part of it).
 std::string FormatJobYaml(const JobSpec& spec);
+
+// Whether updates must know the norm of the whole model's gradient: to clip it or to skip together.
+bool NeedsGlobalNorm(const JobSpec& spec);
 
 RunShape MakeRunShape(const JobSpec& spec, int64_t train_samples, int64_t evaluation_samples);
 

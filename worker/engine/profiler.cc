@@ -91,7 +91,7 @@ class Profiler {
     base(Region::kArena) = stage_->arena.data();
     base(Region::kSlot) = stage_->slots[0].data();
     base(Region::kParameters) = stage_->weights->latest_data();
-    base(Region::kGradients) = stage_->gradients.data();
+    base(Region::kGradients) = stage_->gradients(0);
     base(Region::kStates) = stage_->states.data();
     base(Region::kConstants) = stage_->constants.data();
     rows_.assign(samples, 0);
@@ -128,7 +128,7 @@ class Profiler {
     arguments.state.resize(stage_->optimizer_state.size());
     StepTimer timer(options_, times);
     std::byte* weights = stage_->weights->latest_data();
-    UpdateParameters(*stage_, weights, weights, &arguments, &timer);
+    UpdateParameters(*stage_, 0, weights, weights, &arguments, &timer);
   }
 
   absl::Status OneStep(bool timed) {

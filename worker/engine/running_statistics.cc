@@ -7,8 +7,8 @@
 
 namespace pipedream {
 
-void AddStateShare(StageState& stage, int32_t slot, int64_t later, bool first) {
-  std::byte* sum = stage.gradients.data() + stage.layout.parameter_bytes;
+void AddStateShare(StageState& stage, int64_t update, int32_t slot, int64_t later, bool first) {
+  std::byte* sum = stage.gradients(update) + stage.layout.parameter_bytes;
   const std::byte* share = stage.state_shares[slot].data();
   for (size_t i = 0; i < stage.layout.states.size(); ++i) {
     const StoredTensor& state = stage.layout.states[i];
@@ -20,8 +20,8 @@ void AddStateShare(StageState& stage, int32_t slot, int64_t later, bool first) {
   }
 }
 
-void AdvanceStates(StageState& stage, int64_t filled) {
-  const std::byte* sum = stage.gradients.data() + stage.layout.parameter_bytes;
+void AdvanceStates(StageState& stage, int64_t update, int64_t filled) {
+  const std::byte* sum = stage.gradients(update) + stage.layout.parameter_bytes;
   for (size_t i = 0; i < stage.layout.states.size(); ++i) {
     if (stage.state_momentum[i] == 0) continue;
     const StoredTensor& state = stage.layout.states[i];

@@ -4,69 +4,77 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "common/base/status.h"
-#include "worker/engine/message_packing.h"
 #include "worker/engine/parameter_update.h"
-#include "worker/engine/run_steps.h"
-#include "worker/engine/running_statistics.h"
 
 namespace pipedream {
 namespace {
 
 constexpr Duration kWaitSlice = std::chrono::milliseconds(100);
+// While sums are on their way, other workers wait for this one to pass them on.
+constexpr Duration kWaitSliceWithSums = std::chrono::microseconds(200);
 
-// Of the messages that an instruction moves or computes on.
-MessageKey KeyOf(const Instruction& instruction) {
-  switch (instruction.op) {
-    case Op::kBackward:
-    case Op::kBackwardInput:
-    case Op::kBackwardWeight:
-    case Op::kSendGradient:
-    case Op::kReceiveGradient:
-      return {MessageKind::kGradient, instruction.microbatch.value()};
-    case Op::kEvaluate:
-    case Op::kSendEvaluation:
-    case Op::kReceiveEvaluation:
-      return {MessageKind::kEvaluation, instruction.microbatch.value()};
-    default:
-      return {MessageKind::kActivation, instruction.microbatch.value()};
-  }
-}
-
-bool IsEvaluation(Op op) {
-  return op == Op::kEvaluate || op == Op::kSendEvaluation || op == Op::kReceiveEvaluation;
-}
-
-bool IsPerMicrobatch(Op op) {
-  return op != Op::kStep && op != Op::kReduce && op != Op::kNorm && op != Op::kPin &&
-         op != Op::kUnpin;
+std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredTensor& parameter) {
+  return {reinterpret_cast<float*>(stage.gradients(update) + parameter.offset),
+          parameter.spec.bytes / sizeof(float)};
 }
 
 }  // namespace
 
-StageExecutor::StageExecutor(StageState* stage, StageChannels* channels, StageMonitor* monitor,
-                             Clock* clock)
-    : stage_(*stage),
+StageExecutor::StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
+                             WorkerChannels* channels, StageMonitor* monitor, Clock* clock)
+    : program_(*program),
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
-      replicas_(stage->program.shape.replicas[stage->program.stage.value()]),
-      cursor_(stage->program) {
-  auto base = [&](Region region) -> std::byte*& { return bases_.base[static_cast<int>(region)]; };
-  base(Region::kArena) = stage_.arena.data();
-  base(Region::kStates) = stage_.states.data();
-  base(Region::kConstants) = stage_.constants.data();
-  context_.seed = stage_.run.seed;
-  rows_.reserve(static_cast<size_t>(stage_.run.microbatch_size()));
-  held_.reserve(channels_.activation_in.size() + channels_.gradient_in.size());
-  update_.state.resize(stage_.optimizer_state.size());
+      cursor_(*program) {
+  for (size_t chunk = 0; chunk < stages.size(); ++chunk)
+    runners_.emplace_back(stages[chunk], &channels->stages[chunk], channels->replicas.get(),
+                          monitor, clock);
+  const ScheduleShape& shape = program->shape;
+  if (shape.global_norm) {
+    const int capacity = static_cast<int>(NormLag(shape, program->policy)) + 4;
+    norms_ = std::make_unique<QueuedSum<double>>(channels->workers.get(),
+                                                 stages[0]->global_parameters, capacity);
+  }
+  PlaceTiedParts();
+}
+
+void StageExecutor::PlaceTiedParts() {
+  if (program_.shape.tied_stages.empty()) return;
+  for (const StageRunner& runner : runners_)
+    speaks_for_tied_ |= runner.state().stage.value() == program_.shape.tied_stages.front();
+  // All tied workers place all shared parameters of the model alike.
+  std::map<std::string, size_t> offsets;
+  size_t floats = 0;
+  for (const auto& [name, count] : runners_[0].state().shared_parameters) {
+    offsets[name] = floats;
+    floats += count;
+  }
+  bool any = false;
+  for (size_t chunk = 0; chunk < runners_.size(); ++chunk) {
+    const StageState& stage = runners_[chunk].state();
+    any |= std::ranges::binary_search(program_.shape.tied_stages, stage.stage.value());
+    for (size_t i = 0; i < stage.layout.parameters.size(); ++i) {
+      const StoredTensor& p = stage.layout.parameters[i];
+      if (!p.holders.empty()) tied_parts_.push_back({static_cast<int>(chunk), i, offsets.at(p.name)});
+    }
+  }
+  if (any) ties_ = std::make_unique<QueuedSum<float>>(channels_.ties.get(), floats, 3);
 }
 
 absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
-  if (cursor_.done()) return Outcome::kDone;
+  PD_RETURN_IF_ERROR(AdvanceSums());
+  if (cursor_.done()) {
+    if (!sums_pending()) return Outcome::kDone;
+    waiting_.collective = norms_ != nullptr && norms_->pending() ? norms_->collective()
+                                                                 : ties_->collective();
+    return Outcome::kBlocked;
+  }
   const Instruction instruction = cursor_.Get();
   if (!begun_) {
     begun_ = true;
@@ -79,7 +87,7 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
   CountTime(instruction, ToSeconds(clock_->Now() - begun_at_));
   begun_ = false;
   cursor_.Next();
-  return cursor_.done() ? Outcome::kDone : Outcome::kProgress;
+  return cursor_.done() && !sums_pending() ? Outcome::kDone : Outcome::kProgress;
 }
 
 absl::Status StageExecutor::Run() {
@@ -95,12 +103,11 @@ absl::Status StageExecutor::Run() {
     }
     if (*outcome == Outcome::kDone) return absl::OkStatus();
     if (*outcome == Outcome::kProgress) continue;
-    if (wait_send_ != nullptr) wait_send_->Wait(kWaitSlice);
-    if (wait_receive_ != nullptr) wait_receive_->Wait(kWaitSlice);
-    if (wait_collective_ != nullptr) wait_collective_->Wait(kWaitSlice);
-    wait_send_ = nullptr;
-    wait_receive_ = nullptr;
-    wait_collective_ = nullptr;
+    const Duration slice = sums_pending() ? kWaitSliceWithSums : kWaitSlice;
+    if (waiting_.send != nullptr) waiting_.send->Wait(slice);
+    if (waiting_.receive != nullptr) waiting_.receive->Wait(slice);
+    if (waiting_.collective != nullptr) waiting_.collective->Wait(slice);
+    waiting_ = {};
   }
 }
 
@@ -115,338 +122,138 @@ void StageExecutor::Abort(const absl::Status& cause) {
 
 absl::Status StageExecutor::Describe(const absl::Status& status,
                                      const Instruction& instruction) const {
-  return Annotate(status, fmt::format("stage {} replica {}, {}", stage_.program.stage,
-                                      stage_.program.replica, Format(instruction)));
+  return Annotate(status,
+                  fmt::format("stage {} replica {}, {}", runners_[instruction.chunk].state().stage,
+                              program_.replica, Format(instruction)));
+}
+
+bool StageExecutor::sums_pending() const {
+  return (norms_ != nullptr && norms_->pending()) || (ties_ != nullptr && ties_->pending());
+}
+
+absl::Status StageExecutor::AdvanceSums() {
+  if (norms_ != nullptr) PD_RETURN_IF_ERROR(norms_->Advance());
+  if (ties_ != nullptr) PD_RETURN_IF_ERROR(ties_->Advance());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> StageExecutor::Execute(const Instruction& instruction) {
-  if (IsPerMicrobatch(instruction.op)) {
-    const MicrobatchSamples samples = IsEvaluation(instruction.op)
-                                          ? EvaluationSamples(stage_.run, instruction.microbatch)
-                                          : TrainingSamples(stage_.run, instruction.microbatch);
-    if (samples.count == 0) return true;
-  }
-  absl::Status status;
   switch (instruction.op) {
-    case Op::kReceiveActivation:
-    case Op::kReceiveGradient:
-    case Op::kReceiveEvaluation:
-      return Receive(instruction);
-    case Op::kSendActivation:
-    case Op::kSendGradient:
-    case Op::kSendEvaluation:
-      return Send(instruction);
-    case Op::kReduce:
-      return Reduce(instruction);
+    case Op::kTie:
+      return Tie(instruction.microbatch.value());
     case Op::kNorm:
-      return Norm();
-    case Op::kForward:
-      status = Forward(instruction);
-      break;
-    case Op::kBackward:
-    case Op::kBackwardInput:
-    case Op::kBackwardWeight:
-      status = Backward(instruction);
-      break;
-    case Op::kEvaluate:
-      status = Evaluate(instruction);
-      break;
+      return Norm(instruction.microbatch.value());
     case Op::kStep:
-      status = Update(instruction);
-      break;
-    case Op::kPin:
-      status = stage_.weights->Pin(instruction.version);
-      break;
-    case Op::kUnpin:
-      stage_.weights->Unpin(instruction.version);
-      break;
+      return Update(instruction);
+    default:
+      return runners_[instruction.chunk].Run(instruction, &waiting_);
   }
-  if (!status.ok()) return status;
-  return true;
 }
 
-absl::StatusOr<bool> StageExecutor::Receive(const Instruction& instruction) {
-  auto& channels =
-      instruction.op == Op::kReceiveGradient ? channels_.gradient_in : channels_.activation_in;
-  auto it = channels.find(instruction.peer);
-  if (it == channels.end()) return Internal("there is no channel from that peer");
-  PD_ASSIGN_OR_RETURN(auto message, it->second->TryReceive(KeyOf(instruction)));
-  if (!message.has_value()) {
-    wait_receive_ = it->second.get();
-    return false;
-  }
-  held_.push_back({it->second.get(), instruction.peer.stage.value(), KeyOf(instruction), *message});
-  return true;
-}
-
-absl::StatusOr<bool> StageExecutor::Send(const Instruction& instruction) {
-  const bool gradient = instruction.op == Op::kSendGradient;
-  auto& channels = gradient ? channels_.gradient_out : channels_.activation_out;
-  auto it = channels.find(instruction.peer);
-  if (it == channels.end()) return Internal("there is no channel to that peer");
-  PIPEDREAM_CHECK(computed_ != nullptr);
-  PD_ASSIGN_OR_RETURN(auto slot, it->second->TryAcquire());
-  if (!slot.has_value()) {
-    wait_send_ = it->second.get();
-    return false;
-  }
-  CompiledMessage* message = FindMessage(computed_->sent, instruction.peer.stage.value());
-  const size_t bytes = message == nullptr ? 0 : message->bytes;
-  if (bytes > slot->size())
-    return Internal("a message of {} bytes does not fit the channel's {}", bytes, slot->size());
-  if (message != nullptr) PD_RETURN_IF_ERROR(PackMessage(*message, bases_, slot->data()));
-  PD_RETURN_IF_ERROR(it->second->Commit(KeyOf(instruction), bytes));
-  monitor_.Count([&](StageCounters& c) { c.sent_bytes += static_cast<int64_t>(bytes); });
-  return true;
-}
-
-absl::Status StageExecutor::Unpack(CompiledProgram& program, const MessageKey& key) {
-  size_t found = 0;
-  absl::Status status;
-  std::erase_if(held_, [&](const HeldMessage& held) {
-    if (held.key != key) return false;
-    if (CompiledMessage* message = FindMessage(program.received, held.stage)) {
-      ++found;
-      status.Update(UnpackMessage(*message, bases_, held.bytes));
+absl::StatusOr<bool> StageExecutor::Tie(int64_t update) {
+  if (ties_ == nullptr) return Internal("the worker holds no shared parameter");
+  ties_->Release(update - 2);
+  PD_ASSIGN_OR_RETURN(std::span<float> sum, ties_->Begin(update));
+  // Replicas hold equal gradients after the reduction; one of them speaks for the stage.
+  if (program_.replica.value() == 0) {
+    for (const TiedPart& part : tied_parts_) {
+      const StageState& stage = runners_[part.chunk].state();
+      const std::span<float> own =
+          FloatsOf(stage, update, stage.layout.parameters[part.parameter]);
+      for (size_t k = 0; k < own.size(); ++k) sum[part.offset + k] += own[k];
     }
-    held.channel->Release();
-    return true;
-  });
-  if (status.ok() && found != program.received.size())
-    return Internal("{} of {} messages to compute on were received", found,
-                    program.received.size());
-  return status;
-}
-
-absl::Status StageExecutor::LoadSamples(CompiledStage& compiled, const Dataset* data) {
-  if (compiled.loads.empty()) return absl::OkStatus();
-  const Duration start = clock_->Now();
-  for (LoadItem& load : compiled.loads) {
-    const Column* column = data == nullptr ? nullptr : data->Find(load.column);
-    if (column == nullptr) return Internal("the dataset has no column '{}'", load.column);
-    column->Gather(rows_, load.dtype, bases_.Resolve(load.place));
   }
-  const double seconds = ToSeconds(clock_->Now() - start);
-  monitor_.Count([&](StageCounters& c) { c.load_s += seconds; });
-  return absl::OkStatus();
+  PD_RETURN_IF_ERROR(ties_->Start(update));
+  return true;
 }
 
-absl::Status StageExecutor::RunProgram(CompiledProgram& program, const MessageKey& key,
-                                       std::byte* state_share) {
-  PD_RETURN_IF_ERROR(Unpack(program, key));
-  PD_RETURN_IF_ERROR(
-      RunSteps(program, bases_, stage_.arena.data() + program.arena_bytes, context_, state_share));
-  computed_ = &program;
-  return absl::OkStatus();
-}
-
-void StageExecutor::SelectTrainingRows(const MicrobatchSamples& samples) {
-  rows_.clear();
-  for (int64_t k = 0; k < samples.count; ++k)
-    rows_.push_back(TrainingRow(stage_.run, samples.epoch, samples.begin + k));
-  context_.step = samples.minibatch;
-  context_.sample_ids = rows_;
-}
-
-absl::Status StageExecutor::Forward(const Instruction& instruction) {
-  const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
-  CompiledStage& compiled = stage_.training.at(samples.count);
-  SelectTrainingRows(samples);
-
-  PD_RETURN_IF_ERROR(stage_.weights->Pin(instruction.version));
-  PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
-                      stage_.weights->Data(instruction.version));
-  bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
-  PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.train.get()));
-  std::byte* share = nullptr;
-  if (!stage_.state_shares.empty()) {
-    share = stage_.state_shares[instruction.slot].data();
-    std::memset(share, 0, stage_.layout.state_bytes);
+void StageExecutor::TakeTiedGradients(int chunk, int64_t update) {
+  const std::span<float> sum = ties_->Result(update);
+  for (const TiedPart& part : tied_parts_) {
+    if (part.chunk != chunk) continue;
+    const StageState& stage = runners_[chunk].state();
+    const std::span<float> own = FloatsOf(stage, update, stage.layout.parameters[part.parameter]);
+    std::copy_n(sum.begin() + static_cast<std::ptrdiff_t>(part.offset), own.size(), own.begin());
   }
-  PD_RETURN_IF_ERROR(RunProgram(compiled.forward, KeyOf(instruction), share));
-
-  if (compiled.loss.present) {
-    float loss;
-    std::memcpy(&loss, bases_.Resolve(compiled.loss), sizeof loss);
-    if (!std::isfinite(loss))
-      return WithReason(
-          absl::OutOfRangeError(fmt::format(
-              "the loss of minibatch {} is {}; lower the learning rate, or check the data for "
-              "non-finite values",
-              samples.minibatch, loss)),
-          "NON_FINITE_LOSS");
-    monitor_.AddLoss(samples.minibatch, static_cast<double>(loss) * samples.count, samples.count);
-  }
-  monitor_.Count([](StageCounters& c) { ++c.forwards; });
-  return absl::OkStatus();
 }
 
-absl::Status StageExecutor::Evaluate(const Instruction& instruction) {
-  const MicrobatchSamples samples = EvaluationSamples(stage_.run, instruction.microbatch);
-  CompiledStage& compiled = stage_.evaluating.at(samples.count);
-  rows_.clear();
-  for (int64_t k = 0; k < samples.count; ++k) rows_.push_back(samples.begin + k);
-  context_.step = 0;
-  context_.sample_ids = rows_;
-  PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
-                      stage_.weights->Data(instruction.version));
-  PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.evaluation.get()));
-  PD_RETURN_IF_ERROR(RunProgram(compiled.forward, KeyOf(instruction)));
-
-  if (compiled.loss.present) {
-    EvaluationSum share;
-    share.epoch = samples.epoch;
-    float loss;
-    std::memcpy(&loss, bases_.Resolve(compiled.loss), sizeof loss);
-    share.loss_sum = static_cast<double>(loss) * samples.count;
-    share.samples = samples.count;
-    if (compiled.correct.present) {
-      std::memcpy(&share.correct, bases_.Resolve(compiled.correct), sizeof share.correct);
-      share.positions = compiled.loss_positions;
+absl::StatusOr<bool> StageExecutor::Norm(int64_t norm) {
+  if (norms_ == nullptr) return Internal("the run has no global norm");
+  for (size_t chunk = 0; chunk < runners_.size(); ++chunk) {
+    const StageState& stage = runners_[chunk].state();
+    if (!speaks_for_tied_ ||
+        stage.stage.value() != program_.shape.tied_stages.front()) {
+      continue;
     }
-    monitor_.AddEvaluation(share);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status StageExecutor::Backward(const Instruction& instruction) {
-  const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
-  CompiledStage& compiled = stage_.training.at(samples.count);
-  SelectTrainingRows(samples);
-  PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
-                      stage_.weights->Data(instruction.version));
-  bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
-  const MessageKey key = KeyOf(instruction);
-  if (instruction.op == Op::kBackwardInput) return RunProgram(compiled.backward_input, key);
-
-  DeviceBuffer& target = contributions_ == 0 ? stage_.gradients : stage_.microbatch_gradients;
-  if (target.data() == nullptr)
-    return Internal("a second microbatch before the update, which the schedule did not announce");
-  bases_.base[static_cast<int>(Region::kGradients)] = target.data();
-  const bool fused = instruction.op == Op::kBackward;
-  PD_RETURN_IF_ERROR(RunProgram(fused ? compiled.backward : compiled.backward_weight, key));
-  stage_.weights->Unpin(instruction.version);
-  AddGradients(instruction, samples.count);
-  return absl::OkStatus();
-}
-
-void StageExecutor::AddGradients(const Instruction& instruction, int64_t samples) {
-  const int64_t update = UpdateOfMicrobatch(instruction.microbatch);
-  const int64_t total = UpdateSamples(stage_.run, stage_.program.policy, replicas_, update);
-  const bool first = contributions_ == 0;
-  AddMicrobatchGradients(stage_, first, static_cast<float>(static_cast<double>(samples) / total));
-  if (!stage_.state_shares.empty()) {
-    const auto [begin, filled] = Round(update);
-    AddStateShare(stage_, instruction.slot, filled - 1 - (instruction.microbatch.value() - begin),
-                  first);
-  }
-  ++contributions_;
-  monitor_.Count([](StageCounters& c) { ++c.backwards; });
-}
-
-int64_t StageExecutor::UpdateOfMicrobatch(MicrobatchId microbatch) const {
-  const StageProgram& program = stage_.program;
-  return UpdateOf(program.shape, program.policy, program.stage, microbatch);
-}
-
-std::pair<int64_t, int64_t> StageExecutor::Round(int64_t update) const {
-  const int64_t size = stage_.program.policy == WeightPolicy::kFlush
-                           ? stage_.program.shape.microbatches_per_minibatch
-                           : replicas_;
-  int64_t filled = 0;
-  for (int64_t k = 0; k < size; ++k)
-    if (TrainingSamples(stage_.run, MicrobatchId(update * size + k)).count > 0) ++filled;
-  return {update * size, filled};
-}
-
-absl::StatusOr<bool> StageExecutor::Reduce(const Instruction&) {
-  if (channels_.replicas == nullptr) return Internal("there is no collective among the replicas");
-  if (!collective_started_) {
-    float* sum = reinterpret_cast<float*>(stage_.gradients.data());
-    // A replica without a microbatch in the round adds nothing.
-    if (contributions_ == 0) std::memset(sum, 0, stage_.gradient_floats * sizeof(float));
-    PD_RETURN_IF_ERROR(channels_.replicas->StartSum(std::span<float>(sum, stage_.gradient_floats)));
-    collective_started_ = true;
-  }
-  PD_ASSIGN_OR_RETURN(bool done, channels_.replicas->Advance());
-  if (done)
-    collective_started_ = false;
-  else
-    wait_collective_ = channels_.replicas.get();
-  return done;
-}
-
-absl::StatusOr<bool> StageExecutor::Norm() {
-  if (!collective_started_) {
-    // Replicas hold equal gradients after the reduction; one of them speaks for the stage.
-    if (stage_.program.replica.value() == 0)
-      SquaredNorms(stage_);
-    else
-      std::ranges::fill(stage_.norms, 0.0);
-    if (channels_.workers != nullptr)
-      PD_RETURN_IF_ERROR(channels_.workers->StartSum(std::span<double>(stage_.norms)));
-    collective_started_ = true;
-  }
-  if (channels_.workers != nullptr) {
-    PD_ASSIGN_OR_RETURN(bool done, channels_.workers->Advance());
-    if (!done) {
-      wait_collective_ = channels_.workers.get();
+    const int64_t update = UpdateOfNorm(stage.shape, stage.policy, stage.stage, norm);
+    if (ties_->Result(update).empty()) {
+      waiting_.collective = ties_->collective();
       return false;
     }
+    TakeTiedGradients(static_cast<int>(chunk), update);
   }
-  collective_started_ = false;
-  double total = 0;
-  for (double squared : stage_.norms) total += squared;
-  const double norm = std::sqrt(total);
-  if (!std::isfinite(norm))
-    return WithReason(absl::OutOfRangeError("the gradient's norm is not finite"),
-                      "NON_FINITE_GRADIENT");
-  gradient_scale_ = std::min(1.0, stage_.spec.optimizer.clip_norm / (norm + 1e-6));
+  PD_ASSIGN_OR_RETURN(std::span<double> sum, norms_->Begin(norm));
+  if (program_.replica.value() == 0) {
+    for (const StageRunner& runner : runners_) {
+      const StageState& stage = runner.state();
+      SquaredNorms(stage, UpdateOfNorm(stage.shape, stage.policy, stage.stage, norm), sum);
+    }
+  }
+  PD_RETURN_IF_ERROR(norms_->Start(norm));
   return true;
 }
 
-double StageExecutor::LearningRateOf(int64_t update) const {
-  const StageProgram& program = stage_.program;
-  if (program.policy == WeightPolicy::kFlush)
-    return LearningRate(stage_.spec.learning_rate, update);
-  // An update covers r_s minibatches; the schedule counts minibatches.
-  const double rate = LearningRate(stage_.spec.learning_rate, update * replicas_);
-  return stage_.spec.replica_lr ? rate * replicas_ / program.shape.replicas[0] : rate;
+absl::StatusOr<std::optional<StageExecutor::Verdict>> StageExecutor::Judge(const StageState& stage,
+                                                                           int64_t update) {
+  Verdict verdict;
+  const bool may_skip = stage.spec.on_nonfinite == OnNonFinite::kSkip;
+  const bool exact = NormLag(stage.shape, stage.policy) == 0;
+  // Where a stage steps before the whole gradient exists, it can but look at its own.
+  if (may_skip && !exact) verdict.skip = !GradientsAreFinite(stage, update);
+  const int64_t norm = NormOf(stage.shape, stage.policy, stage.stage, update);
+  if (norm == kNoNorm) return verdict;
+  const std::span<double> squares = norms_->Result(norm);
+  if (squares.empty()) {
+    waiting_.collective = norms_->collective();
+    return std::nullopt;
+  }
+  norms_->Release(norm - 1);
+  double total = 0;
+  for (double squared : squares) total += squared;
+  const double length = std::sqrt(total);
+  if (std::isfinite(length)) {
+    const double limit = stage.spec.optimizer.clip_norm;
+    if (limit > 0) verdict.scale = std::min(1.0, limit / (length + 1e-6));
+  } else if (!may_skip) {
+    return WithReason(
+        absl::OutOfRangeError("the gradient's norm over the whole model is not finite; lower the "
+                              "learning rate, or skip such updates (on_nonfinite: skip)"),
+        "NON_FINITE_GRADIENT");
+  } else if (exact) {
+    verdict.skip = true;
+  }
+  return verdict;
 }
 
-absl::Status StageExecutor::Update(const Instruction& instruction) {
+absl::StatusOr<bool> StageExecutor::Update(const Instruction& instruction) {
+  StageRunner& runner = runners_[instruction.chunk];
+  const StageState& stage = runner.state();
   const int64_t update = instruction.microbatch.value();
-  WeightStore& weights = *stage_.weights;
-  if (instruction.version != weights.latest() + 1)
-    return Internal("the update makes version {}, but the latest is {}", instruction.version,
-                    weights.latest());
-  const std::byte* from = weights.latest_data();
-  PD_ASSIGN_OR_RETURN(std::byte * to, weights.BeginUpdate());
-  const int64_t filled = Round(update).second;
-  if (filled == 0) {  // no samples at the very end of the run
-    if (to != from) std::memcpy(to, from, stage_.layout.parameter_bytes);
-  } else {
-    update_.learning_rate = LearningRateOf(update);
-    update_.gradient_scale = gradient_scale_;
-    update_.step = update;
-    if (const StoredTensor* fault = UpdateParameters(stage_, from, to, &update_))
-      return WithReason(
-          absl::OutOfRangeError(fmt::format(
-              "the gradient of '{}' is not finite in update {}; lower the learning rate or clip "
-              "gradients",
-              fault->name, update)),
-          "NON_FINITE_GRADIENT");
-    if (!stage_.state_shares.empty()) AdvanceStates(stage_, filled);
+  if (std::ranges::binary_search(stage.shape.tied_stages, stage.stage.value())) {
+    if (ties_->Result(update).empty()) {
+      waiting_.collective = ties_->collective();
+      return false;
+    }
+    TakeTiedGradients(instruction.chunk, update);
   }
-  weights.Publish();
-  contributions_ = 0;
-  gradient_scale_ = 1;
-  const int64_t held = weights.alive();
-  monitor_.Count([&](StageCounters& c) {
-    ++c.updates;
-    c.versions_held = std::max(c.versions_held, held);
-  });
-  return absl::OkStatus();
+  Verdict verdict;
+  if (norms_ != nullptr) {
+    PD_ASSIGN_OR_RETURN(std::optional<Verdict> judged, Judge(stage, update));
+    if (!judged) return false;
+    verdict = *judged;
+  }
+  PD_RETURN_IF_ERROR(runner.Update(instruction, verdict.scale, verdict.skip));
+  return true;
 }
 
 void StageExecutor::CountTime(const Instruction& instruction, double seconds) {
@@ -475,6 +282,7 @@ void StageExecutor::CountTime(const Instruction& instruction, double seconds) {
         c.wait_send_s += seconds;
         break;
       case Op::kReduce:
+      case Op::kTie:
       case Op::kNorm:
         c.reduce_s += seconds;
         break;

@@ -59,7 +59,10 @@ class StageBuilder {
   absl::StatusOr<std::unique_ptr<StageState>> Build() {
     stage_->spec = in_.spec;
     stage_->run = in_.run;
-    stage_->program = in_.program;
+    stage_->stage = in_.program.stages()[in_.chunk];
+    stage_->replica = in_.program.replica;
+    stage_->shape = in_.program.shape;
+    stage_->policy = in_.program.policy;
     stage_->train = in_.train;
     stage_->evaluation = in_.evaluation;
     stage_->optimizer = MakeOptimizer(in_.spec.optimizer);
@@ -72,7 +75,7 @@ class StageBuilder {
  private:
   absl::Status Compile() {
     const int stages = in_.program.shape.stages();
-    const int index = in_.program.stage.value();
+    const int index = stage_->stage.value();
     const CompileOptions options = Options();
     std::vector<int64_t> sizes = MicrobatchSizes(in_.run);
     for (int64_t samples : sizes) {
@@ -85,7 +88,7 @@ class StageBuilder {
                                                                samples, options, &stage_->layout));
       Measure(compiled);
       stage_->training.emplace(samples, std::move(compiled));
-      if (stage_->global_parameters == 0) ReadWholeModel(training);
+      if (stage_->global_parameters == 0) ReadWholeModel(training, cut);
       if (in_.run.evaluation_samples == 0) continue;
       PD_ASSIGN_OR_RETURN(TrainingGraph evaluation, BindEvaluation(*in_.model, in_.spec, samples));
       std::vector<int> stage_of = EvaluationStages(training, in_.stage_of, evaluation);
@@ -104,6 +107,7 @@ class StageBuilder {
     CompileOptions options{false, false, in_.recompute};
     for (const ProgramBlock& block : in_.program.blocks) {
       for (const Instruction& instruction : block.body) {
+        if (instruction.chunk != in_.chunk) continue;
         options.fused_backward |= instruction.op == Op::kBackward;
         options.split_backward |= instruction.op == Op::kBackwardInput;
       }
@@ -124,7 +128,7 @@ class StageBuilder {
                         stage_->layout.parameters.end();
       if (trains && !here)
         return InvalidArgument("evaluation reads parameter '{}' on stage {}, training does not",
-                               name, in_.program.stage);
+                               name, stage_->stage);
     }
     return absl::OkStatus();
   }
@@ -143,7 +147,13 @@ class StageBuilder {
   }
 
   // Where this stage's parameters and statistics stand in the whole model.
-  void ReadWholeModel(const TrainingGraph& training) {
+  void ReadWholeModel(const TrainingGraph& training, const std::vector<StageGraph>& cut) {
+    for (const StageGraph& stage : cut) {
+      for (const SharedParameter& shared : stage.shared) {
+        const Value& value = training.graph.value(shared.parameter);
+        stage_->shared_parameters[value.name] = value.shape.elements();
+      }
+    }
     std::unordered_map<std::string, int> index;
     for (const ParameterGradient& g : training.gradients)
       index.try_emplace(training.graph.value(g.parameter).name, static_cast<int>(index.size()));
@@ -162,19 +172,21 @@ class StageBuilder {
 
   absl::Status Allocate() {
     StageState& s = *stage_;
-    const StageProgram& program = in_.program;
-    const int replicas = program.shape.replicas[program.stage.value()];
+    const StageNeeds& needs = in_.program.needs[in_.chunk];
     const size_t parameter_bytes = s.layout.parameter_bytes;
     std::vector<DeviceBuffer> versions;
-    for (int v = 0; v < std::max(program.versions, 1); ++v) {
+    for (int v = 0; v < needs.versions; ++v) {
       PD_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(parameter_bytes, "a weight version"));
       versions.push_back(std::move(buffer));
     }
     s.weights = std::make_unique<WeightStore>(std::move(versions));
-    const size_t shares = replicas > 1 ? s.layout.state_bytes : 0;
-    PD_ASSIGN_OR_RETURN(s.gradients, Allocate(parameter_bytes + shares, "gradients"));
+    const size_t shares = s.replicas() > 1 ? s.layout.state_bytes : 0;
+    for (int k = 0; k < needs.gradients; ++k) {
+      PD_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(parameter_bytes + shares, "gradients"));
+      s.gradient_sums.push_back(std::move(buffer));
+    }
     s.gradient_floats = (parameter_bytes + shares) / sizeof(float);
-    if (program.policy == WeightPolicy::kFlush && program.shape.microbatches_per_minibatch > 1) {
+    if (UpdateSpan(s.shape, s.policy, s.stage) > s.replicas()) {
       PD_ASSIGN_OR_RETURN(s.microbatch_gradients, Allocate(parameter_bytes, "gradients"));
     }
     for (size_t i = 0; i < s.optimizer->state_tensors().size(); ++i) {
@@ -184,18 +196,18 @@ class StageBuilder {
     PD_ASSIGN_OR_RETURN(s.states, Allocate(s.layout.state_bytes, "running statistics"));
     PD_ASSIGN_OR_RETURN(s.constants, Allocate(s.layout.constant_bytes, "constants"));
     PD_ASSIGN_OR_RETURN(s.arena, Allocate(arena_bytes_, "temporaries"));
-    for (int slot = 0; slot < program.slots; ++slot) {
+    for (int slot = 0; slot < needs.slots; ++slot) {
       PD_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(slot_bytes_, "saved activations"));
       s.slots.push_back(std::move(buffer));
       if (shares == 0) continue;
       PD_ASSIGN_OR_RETURN(buffer, Allocate(shares, "running statistics"));
       s.state_shares.push_back(std::move(buffer));
     }
-    s.norms.resize(s.global_parameters);
-    const StagePeers peers = PeersOf(program);
+    const StagePeers peers = PeersOf(in_.program, in_.chunk);
     auto count = [&](const std::set<Peer>& of, const MessageSizes& sizes) {
       for (Peer peer : of)
-        s.memory_bytes += static_cast<int64_t>(program.channel_slots * sizes.of(peer.stage));
+        s.memory_bytes += static_cast<int64_t>(
+            ChannelSlots(in_.program.channel_slots, s.stage, peer.stage) * sizes.of(peer.stage));
     };
     count(peers.activation_to, s.activation_out_bytes);
     count(peers.activation_from, s.activation_in_bytes);

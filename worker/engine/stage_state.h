@@ -30,6 +30,7 @@ struct StageInputs {
   // Forward nodes of the training graph -> stage, as Plan::stage_of().
   std::vector<int> stage_of;
   StageProgram program;
+  int chunk = 0;  // which of the program's stages
   // The columns that the stage reads, at least; null if it reads none (or nothing is evaluated).
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;
@@ -57,7 +58,10 @@ class MessageSizes {
 struct StageState {
   JobSpec spec;
   RunShape run;
-  StageProgram program;
+  StageId stage;
+  ReplicaId replica;
+  ScheduleShape shape;
+  WeightPolicy policy = WeightPolicy::kStash;
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;
   std::unique_ptr<Optimizer> optimizer;
@@ -69,6 +73,8 @@ struct StageState {
   // norm.
   std::vector<int> global_index;
   int global_parameters = 0;
+  // All parameters of the model that several stages hold, with their sizes in floats, by name.
+  std::map<std::string, size_t> shared_parameters;
 
   std::unique_ptr<WeightStore> weights;
   // Replicated stages advance running statistics once a round, all replicas alike: S becomes
@@ -76,20 +82,25 @@ struct StageState {
   // in microbatch order gives. Each microbatch leaves (1 - m) x_k in its slot's share.
   std::vector<double> state_momentum;      // per layout.states entry; 0: nothing updates it
   std::vector<DeviceBuffer> state_shares;  // per slot; empty without replicas
-  DeviceBuffer gradients;                  // of the round; running-statistics shares behind them
-  size_t gradient_floats = 0;              // of `gradients`, with the shares
-  DeviceBuffer microbatch_gradients;       // of one microbatch, where a round has several
+  // Sums over an update's microbatches, running-statistics shares behind them; of update u in
+  // gradient_sums[u % size].
+  std::vector<DeviceBuffer> gradient_sums;
+  size_t gradient_floats = 0;         // of each, with the shares
+  DeviceBuffer microbatch_gradients;  // of one microbatch, where an update has several here
   std::vector<DeviceBuffer>
       optimizer_state;  // per state tensor of the optimizer, laid out as a version
   DeviceBuffer states;
   DeviceBuffer constants;
   DeviceBuffer arena;
   std::vector<DeviceBuffer> slots;
-  std::vector<double> norms;  // squared norm per parameter of the whole model
-
   MessageSizes activation_in_bytes, activation_out_bytes;
   MessageSizes gradient_in_bytes, gradient_out_bytes;
   int64_t memory_bytes = 0;  // allocated, and the slots of its channels (both ends of each)
+
+  int replicas() const { return shape.replicas[stage.value()]; }
+  std::byte* gradients(int64_t update) const {
+    return gradient_sums[static_cast<size_t>(update) % gradient_sums.size()].data();
+  }
 
   // Trained parameters and running statistics, row-major, by name. Call when no step is running.
   absl::StatusOr<std::map<std::string, Tensor>> Export(const KernelBackend& backend) const;
