@@ -5,7 +5,6 @@
 
 #include <filesystem>
 
-#include "common/base/file.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
 #include "common/graph/training_graph.h"
@@ -59,20 +58,6 @@ void WriteModel(const SmallJobOptions& options, const std::string& path) {
 }
 
 }  // namespace
-
-void WriteNpy(const std::string& path, const char* type, const std::string& shape, const void* data,
-              size_t bytes) {
-  std::string header =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", type, shape);
-  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
-  header += '\n';
-  std::string out("\x93NUMPY\x01\x00", 8);
-  out += static_cast<char>(header.size());
-  out += '\0';
-  out += header;
-  out.append(static_cast<const char*>(data), bytes);
-  PIPEDREAM_CHECK(WriteFileAtomic(path, out).ok());
-}
 
 SmallJob::SmallJob(const SmallJobOptions& options) {
   folder_ = (std::filesystem::temp_directory_path() / "small-job-XXXXXX").string();

@@ -10,12 +10,9 @@
 #include "common/graph/model.h"
 #include "common/job/job_spec.h"
 #include "common/job/run_shape.h"
+#include "tests/support/npy_file.h"
 
 namespace pipedream {
-
-// Writes an NPY file; `type` as "<f4", `shape` as "(3, 2)".
-void WriteNpy(const std::string& path, const char* type, const std::string& shape, const void* data,
-              size_t bytes);
 
 struct SmallJobOptions {
   bool batch_norm = true;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include "common/base/file.h"
@@ -17,6 +16,7 @@
 #include "common/graph/model.h"
 #include "common/graph/safetensors.h"
 #include "common/graph/training_graph.h"
+#include "tests/support/npy_file.h"
 #include "tests/tools/oracle_case.h"
 #include "worker/engine/simulation.h"
 
@@ -48,24 +48,6 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
-
-std::string NpyBytes(const Tensor& tensor) {
-  const char* type = tensor.dtype() == DataType::kInt64     ? "<i8"
-                     : tensor.dtype() == DataType::kFloat64 ? "<f8"
-                                                            : "<f4";
-  std::string shape;
-  for (int64_t d : tensor.shape().dims()) shape += fmt::format("{}, ", d);
-  std::string header =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type, shape);
-  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
-  header += '\n';
-  std::string out("\x93NUMPY\x01\x00", 8);
-  out += static_cast<char>(header.size() & 0xff);
-  out += static_cast<char>(header.size() >> 8);
-  out += header;
-  out.append(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
-  return out;
-}
 
 // The recording's samples as files, opened the way a job opens its data.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenData(const OracleCase& c, const Model& model,

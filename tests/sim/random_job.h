@@ -1,0 +1,187 @@
+// Random training jobs, for the engine and for the formula oracle.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/sim/schedule_policies.h"
+#include "tests/support/formula_models.h"
+#include "tests/support/formula_oracle.h"
+#include "worker/engine/simulation.h"
+
+namespace pipedream {
+
+struct RandomJob {
+  FormulaJobOptions data;
+  JobSpec spec;
+  DrawnPipeline pipeline;
+  std::vector<int> layer_stage;
+  std::vector<int> warmup;  // as given to the schedule; empty: its rule
+  bool evaluate = false;
+  uint64_t interleaving = 0;
+
+  std::string ToString() const {
+    return fmt::format(
+        "{} layers in stages {} x {} replicas, depths {}{}, {} samples in {} x {}, {} epochs, "
+        "{}, optimizer {} clip {}",
+        layer_stage.size(), fmt::join(layer_stage, ","), fmt::join(pipeline.replicas, ","),
+        fmt::join(pipeline.depth, ","), warmup.empty() ? "" : " as given", data.train_samples,
+        spec.batch_size, spec.microbatches, spec.epochs, evaluate ? "evaluated" : "not evaluated",
+        pipedream::ToString(spec.optimizer.kind), spec.optimizer.clip_norm);
+  }
+};
+
+// Jobs that a policy's schedule takes: up to 5 stages of up to 3 replicas, depths by the rule or
+// given, minibatches that do not fill the epoch, 1 to 3 epochs, any optimizer.
+class RandomJobMaker {
+ public:
+  RandomJobMaker(const SchedulePolicy& policy, uint32_t seed) : policy_(policy), random_(seed) {}
+
+  // `replicated`: some stages have more than one replica where the policy allows it.
+  RandomJob Make(bool replicated) {
+    RandomJob draw;
+    draw.data.seed = random_();
+    draw.data.loss = Chance(4) ? FormulaLoss::kMse : FormulaLoss::kCrossEntropy;
+    const int stages = Between(1, 5);
+    DrawPipeline(stages, replicated, &draw);
+    DrawLayers(stages, &draw);
+    DrawSizes(&draw);
+    DrawOptimizer(&draw.spec);
+    draw.spec.schedule = policy_.schedule;
+    draw.spec.seed = random_();
+    draw.spec.shuffle = !Chance(4);
+    draw.spec.replica_lr = !Chance(3);
+    draw.interleaving = random_();
+    return draw;
+  }
+
+ private:
+  int Between(int low, int high) {
+    return low + static_cast<int>(random_() % static_cast<uint32_t>(high - low + 1));
+  }
+  bool Chance(int of) { return Between(1, of) == 1; }
+
+  void DrawPipeline(int stages, bool replicated, RandomJob* draw) {
+    DrawnPipeline& p = draw->pipeline;
+    for (int s = 0; s < stages; ++s)
+      p.replicas.push_back(replicated && policy_.replicated && Chance(2) ? Between(2, 3) : 1);
+    p.depth.resize(stages);
+    for (int s = 0; s < stages; ++s) p.depth[s] = DepthByRule(p.replicas, s);
+    if (!policy_.depths || !Chance(3)) return;
+    // Before a round's backwards a stage has to send all that the next one forwards before the
+    // backwards of the same microbatches, or both wait for ever: with d, r here and d', r' there,
+    // d >= 1 + floor(((d' + 1) r' - 2) / r).
+    for (int s = stages - 1; s >= 0; --s) {
+      int64_t least = 0;
+      if (s + 1 < stages)
+        least = ((p.depth[s + 1] + 1) * p.replicas[s + 1] - 2 + p.replicas[s]) / p.replicas[s];
+      p.depth[s] = least + Between(0, 2);
+    }
+    draw->warmup.assign(p.depth.begin(), p.depth.end());
+  }
+
+  void DrawLayers(int stages, RandomJob* draw) {
+    const int layers = Between(stages, stages + 2);
+    std::vector<int> first(layers - 1);  // a stage begins at each of stages - 1 of these
+    std::iota(first.begin(), first.end(), 1);
+    std::shuffle(first.begin(), first.end(), random_);
+    first.resize(stages - 1);
+    draw->data.sizes = {Between(2, 9)};
+    for (int l = 0; l < layers; ++l) {
+      draw->data.sizes.push_back(Between(3, 9));
+      draw->layer_stage.push_back(static_cast<int>(
+          std::count_if(first.begin(), first.end(), [&](int f) { return f <= l; })));
+    }
+  }
+
+  void DrawSizes(RandomJob* draw) {
+    int least = policy_.least_microbatches == nullptr
+                    ? 1
+                    : static_cast<int>(policy_.least_microbatches(draw->pipeline));
+    draw->spec.microbatches = policy_.microbatches ? Between(least, least + 4) : 1;
+    draw->pipeline.microbatches = draw->spec.microbatches;
+    draw->spec.batch_size = Between(draw->spec.microbatches, 2 * draw->spec.microbatches + 4);
+    const int batch = static_cast<int>(draw->spec.batch_size);
+    draw->data.train_samples = Between(batch, 7 * batch);
+    if (batch > 1 && draw->data.train_samples % batch == 0) ++draw->data.train_samples;
+    draw->data.evaluation_samples = Between(1, 2 * batch + 1);
+    draw->spec.epochs = Between(1, 3);
+    draw->evaluate = Chance(2);
+  }
+
+  void DrawOptimizer(JobSpec* spec) {
+    OptimizerSpec& o = spec->optimizer;
+    o.kind = static_cast<OptimizerKind>(Between(0, 2));
+    const bool sgd = o.kind == OptimizerKind::kSgd;
+    if (sgd && Chance(2)) o.momentum = 0.8;
+    o.nesterov = o.momentum > 0 && Chance(2);
+    if (Chance(2)) o.weight_decay = 0.01;
+    if (policy_.clips && Chance(2)) o.clip_norm = 0.2;
+    spec->learning_rate.base = sgd ? 0.05 : 0.005;
+    if (!Chance(2)) return;
+    spec->learning_rate.kind = LrScheduleKind::kStep;
+    spec->learning_rate.warmup = Between(0, 3);
+    spec->learning_rate.step_every = Between(1, 5);
+    spec->learning_rate.gamma = 0.8;
+  }
+
+  const SchedulePolicy& policy_;
+  std::mt19937 random_;
+};
+
+inline SimulationOptions OptionsOf(const RandomJob& draw, const FormulaJob& job) {
+  SimulationOptions options;
+  options.model = job.model();
+  options.spec = draw.spec;
+  options.spec.loss = job.Spec().loss;
+  options.train = job.train();
+  if (draw.evaluate) options.evaluation = job.evaluation();
+  options.run =
+      MakeRunShape(draw.spec, job.train()->rows(), draw.evaluate ? job.evaluation()->rows() : 0);
+  options.stage_of = job.StageOfNodes(draw.layer_stage);
+  options.replicas = draw.pipeline.replicas;
+  options.warmup = draw.warmup;
+  options.interleaving = draw.interleaving;
+  return options;
+}
+
+// Borrows `draw` and `policy`.
+inline FormulaRun FormulaOf(const RandomJob& draw, const SchedulePolicy& policy,
+                            const FormulaJob& job) {
+  FormulaRun run = job.Run(draw.layer_stage);
+  run.units = FormulaUnits(MakeRunShape(draw.spec, job.train()->rows(), 0));
+  for (int s = 0; s < std::ssize(draw.pipeline.replicas); ++s)
+    run.updates.push_back(
+        FormulaUpdates(std::ssize(run.units), policy.units_per_update(draw.pipeline, s)));
+  run.forward_version = [&p = draw.pipeline, &policy](int s, int64_t u) {
+    return policy.forward_version(p, s, u);
+  };
+  if (policy.backward_version != nullptr)
+    run.backward_version = [&p = draw.pipeline, &policy](int s, int64_t u) {
+      return policy.backward_version(p, s, u);
+    };
+  if (policy.norm_lag != nullptr)
+    run.norm_lag = [&p = draw.pipeline, &policy](int s, int64_t k) {
+      return policy.norm_lag(p, s, k);
+    };
+  run.optimizer = FormulaOptimizerOf(draw.spec.optimizer);
+  // An update that covers n minibatches takes an n-fold step, counted against the first stage's.
+  run.learning_rate = [&p = draw.pipeline, &spec = draw.spec, &policy](int s, int64_t k) {
+    auto minibatches = [&](int stage) {
+      return std::max<int64_t>(1, policy.units_per_update(p, stage) / p.microbatches);
+    };
+    const double factor =
+        spec.replica_lr ? static_cast<double>(minibatches(s)) / static_cast<double>(minibatches(0))
+                        : 1;
+    return factor * FormulaRate(spec.learning_rate, k * minibatches(s));
+  };
+  return run;
+}
+
+}  // namespace pipedream
