@@ -90,6 +90,38 @@ absl::Status AddModelCases(const fs::path& base, const fs::path& model_dir,
   return absl::OkStatus();
 }
 
+// A schedule that must give a recorded run's numbers, or must not.
+struct Rendering {
+  std::string schedule;
+  bool given_warmup = false;  // the run's own depths
+  bool must_differ = false;
+  std::vector<int> device_of = {};
+  int replicas = 0;  // > 0: one stage with so many, and as many microbatches
+};
+
+// The first is the recorded order; the others compute the same by another one.
+std::vector<Rendering> RenderingsOf(const std::string& policy, const std::vector<int>& replicas,
+                                    int microbatches) {
+  if (policy == "stash") return {{"pipedream", true}};
+  if (policy == "vsync") return {{"pipedream_vsync", true}};
+  if (policy == "2bw") return {{"2bw", true}};
+  // One weight copy that changes between a microbatch's forward and backward: PACI with an update
+  // after every microbatch, and nothing that stashing may compute.
+  if (policy == "nostash") return {{"pipedream", true, true}, {"paci", true}};
+  if (policy == "sync") {
+    // Batch statistics would be those of the replicas' parts.
+    return {{"1f1b"}, {"data_parallel", false, false, {}, 2}};
+  }
+  if (policy == "flush-1f1b") return {{"1f1b"}};
+  if (policy != "flush") return {};
+  std::vector<Rendering> all = {{"gpipe"}, {"1f1b"}, {"sequential"}, {"zb_h1"}, {"zb_h2"}};
+  if (replicas.size() == 4 && microbatches > 1) {
+    all.push_back({"interleaved", false, false, {0, 1, 0, 1}});
+    all.push_back({"zb_v", false, false, {0, 1, 1, 0}});
+  }
+  return all;
+}
+
 absl::Status AddPipelineCases(const fs::path& dir, std::vector<OracleCase>* out) {
   PD_ASSIGN_OR_RETURN(json document, ReadJson(dir / "pipeline.json"));
   for (const auto& [run, entry] : document.at("runs").items()) {
@@ -101,24 +133,28 @@ absl::Status AddPipelineCases(const fs::path& dir, std::vector<OracleCase>* out)
     c.expected_path = (dir / (run + ".safetensors")).string();
     c.spec.microbatches = entry.at("microbatches");
     c.replicas = entry.at("replicas").get<std::vector<int>>();
-    if (policy == "stash" || policy == "nostash") {
-      c.spec.schedule = "pipedream";
-      c.warmup = entry.at("warmup_forwards").get<std::vector<int>>();
-    } else if (policy == "flush") {
-      c.spec.schedule = "gpipe";
-    } else if (policy == "flush-1f1b" || policy == "sync") {
-      c.spec.schedule = "1f1b";
-    } else {
-      c.not_built = policy;
-    }
-    c.must_differ = policy == "nostash";
+    const std::vector<int> warmup = entry.at("warmup_forwards").get<std::vector<int>>();
+    const std::vector<Rendering> renderings = RenderingsOf(policy, c.replicas, c.spec.microbatches);
+    if (renderings.empty()) return InvalidArgument("{}: policy '{}' is unknown", c.name, policy);
     if (c.replicas.size() > 1) {
       const json& partition = document.at("partitions").at(std::to_string(c.replicas.size()));
       c.node_stage = partition.at("node_stage").get<std::map<std::string, int>>();
       c.parameter_stage = partition.at("param_stage").get<std::map<std::string, int>>();
     }
     ReadOptimizer(entry.at("optimizer"), &c.spec);
-    out->push_back(std::move(c));
+    for (const Rendering& rendering : renderings) {
+      OracleCase rendered = c;
+      rendered.spec.schedule = rendering.schedule;
+      rendered.must_differ = rendering.must_differ;
+      rendered.device_of = rendering.device_of;
+      if (rendering.given_warmup) rendered.warmup = warmup;
+      if (rendering.replicas > 0) {
+        rendered.replicas = {rendering.replicas};
+        rendered.spec.microbatches = rendering.replicas;
+      }
+      if (&rendering != &renderings.front()) rendered.name += " by " + rendering.schedule;
+      out->push_back(std::move(rendered));
+    }
   }
   return absl::OkStatus();
 }

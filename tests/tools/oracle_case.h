@@ -23,9 +23,9 @@ struct OracleCase {
   JobSpec spec;                      // schedule, optimizer, loss, sizes
   bool loss_in_graph = false;
   bool must_differ = false;  // a control that no valid schedule reproduces
-  std::string not_built;     // a policy that no schedule here implements
   std::vector<int> replicas = {1};
   std::vector<int> warmup;                // per stage
+  std::vector<int> device_of;             // per stage; empty: each its own
   std::map<std::string, int> node_stage;  // first output of an ONNX node -> stage
   std::map<std::string, int> parameter_stage;
   std::set<std::string> undetermined;  // parameters whose exact gradient is zero

@@ -7,6 +7,7 @@
 
 #include "common/base/random.h"
 #include "common/base/status.h"
+#include "common/job/stage_flow.h"
 #include "common/schedule/schedules.h"
 #include "worker/engine/stage_executor.h"
 #include "worker/engine/stage_state.h"
@@ -15,15 +16,14 @@
 namespace pipedream {
 namespace {
 
-struct SimulatedStage {
-  std::unique_ptr<StageState> state;
-  StageChannels channels;
+struct SimulatedWorker {
+  StageProgram program;
+  std::vector<std::unique_ptr<StageState>> stages;  // by chunk
+  WorkerChannels channels;
   StageMonitor monitor;
   std::unique_ptr<StageExecutor> executor;
   bool done = false;
 };
-
-using Stages = std::vector<std::unique_ptr<SimulatedStage>>;
 
 class Simulation {
  public:
@@ -40,92 +40,109 @@ class Simulation {
 
  private:
   absl::Status Build() {
-    const bool clips = options_.spec.optimizer.clip_norm > 0;
-    shape_ = MakeScheduleShape(options_.run, options_.replicas, options_.warmup, clips);
+    shape_ = MakeScheduleShape(options_.run, options_.replicas, options_.warmup,
+                               NeedsGlobalNorm(options_.spec));
+    shape_.device_of = options_.device_of;
+    PD_RETURN_IF_ERROR(
+        SetStageFlow(*options_.model, options_.spec, options_.stage_of, &shape_));
     PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs,
                         MakePrograms(options_.spec.schedule, shape_));
     for (StageProgram& program : programs) {
-      StageInputs inputs{options_.model,      options_.spec,      options_.run,
-                         options_.stage_of,   std::move(program), options_.train,
-                         options_.evaluation, options_.recompute, false};
-      auto stage = std::make_unique<SimulatedStage>();
-      PD_ASSIGN_OR_RETURN(stage->state, BuildStage(inputs, *backend_, device_.get()));
-      stages_.push_back(std::move(stage));
+      auto worker = std::make_unique<SimulatedWorker>();
+      worker->program = std::move(program);
+      const int chunks = static_cast<int>(worker->program.needs.size());
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        StageInputs inputs{options_.model,    options_.spec,      options_.run,
+                           options_.stage_of, worker->program,    chunk,
+                           options_.train,    options_.evaluation, options_.recompute};
+        PD_ASSIGN_OR_RETURN(std::unique_ptr<StageState> stage,
+                            BuildStage(inputs, *backend_, device_.get()));
+        worker->stages.push_back(std::move(stage));
+      }
+      worker->channels.stages.resize(chunks);
+      workers_.push_back(std::move(worker));
     }
     return absl::OkStatus();
   }
 
-  SimulatedStage& At(Peer peer) {
-    int index = peer.replica.value();
-    for (int s = 0; s < peer.stage.value(); ++s) index += shape_.replicas[s];
-    return *stages_[index];
+  StageChannels& ChannelsOf(const Peer& at) {
+    return workers_[WorkerIndex(shape_, at)]->channels.stages[ChunkOf(shape_, at.stage)];
   }
 
   void Connect() {
-    for (auto& stage : stages_) {
-      const StageProgram& program = stage->state->program;
-      const Peer self{program.stage, program.replica};
-      const size_t slots = static_cast<size_t>(program.channel_slots);
-      StagePeers peers = PeersOf(program);
-      for (Peer peer : peers.activation_to) {
-        LocalChannel channel =
-            MakeLocalChannel(slots, stage->state->activation_out_bytes.of(peer.stage));
-        stage->channels.activation_out[peer] = std::move(channel.send);
-        At(peer).channels.activation_in[self] = std::move(channel.receive);
-      }
-      for (Peer peer : peers.gradient_to) {
-        LocalChannel channel =
-            MakeLocalChannel(slots, stage->state->gradient_out_bytes.of(peer.stage));
-        stage->channels.gradient_out[peer] = std::move(channel.send);
-        At(peer).channels.gradient_in[self] = std::move(channel.receive);
+    for (auto& worker : workers_) {
+      for (size_t chunk = 0; chunk < worker->stages.size(); ++chunk) {
+        const StageState& stage = *worker->stages[chunk];
+        const Peer self{stage.stage, stage.replica};
+        StageChannels& own = worker->channels.stages[chunk];
+        auto channel_to = [&](const Peer& peer, const MessageSizes& sizes) {
+          const int slots = ChannelSlots(worker->program.channel_slots, self.stage, peer.stage);
+          return MakeLocalChannel(static_cast<size_t>(slots), sizes.of(peer.stage));
+        };
+        const StagePeers peers = PeersOf(worker->program, static_cast<int>(chunk));
+        for (Peer peer : peers.activation_to) {
+          LocalChannel channel = channel_to(peer, stage.activation_out_bytes);
+          own.activation_out[peer] = std::move(channel.send);
+          ChannelsOf(peer).activation_in[self] = std::move(channel.receive);
+        }
+        for (Peer peer : peers.gradient_to) {
+          LocalChannel channel = channel_to(peer, stage.gradient_out_bytes);
+          own.gradient_out[peer] = std::move(channel.send);
+          ChannelsOf(peer).gradient_in[self] = std::move(channel.receive);
+        }
       }
     }
-    size_t begin = 0;
-    for (int r : shape_.replicas) {
-      if (r > 1) MakeRing(begin, r, &StageChannels::replicas);
-      begin += r;
+    for (const Peer& worker : WorkersOf(shape_)) {
+      if (worker.replica.value() == 0)
+        MakeRing(ReplicaGroup(shape_, worker.stage), &WorkerChannels::replicas);
     }
-    if (shape_.global_norm && stages_.size() > 1)
-      MakeRing(0, static_cast<int>(stages_.size()), &StageChannels::workers);
-    for (auto& stage : stages_)
-      stage->executor = std::make_unique<StageExecutor>(stage->state.get(), &stage->channels,
-                                                        &stage->monitor, SystemClock());
+    MakeRing(TieGroup(shape_), &WorkerChannels::ties);
+    MakeRing(NormGroup(shape_), &WorkerChannels::workers);
+    for (auto& worker : workers_) {
+      std::vector<StageState*> stages;
+      for (auto& stage : worker->stages) stages.push_back(stage.get());
+      worker->executor = std::make_unique<StageExecutor>(
+          &worker->program, stages, &worker->channels, &worker->monitor, SystemClock());
+    }
   }
 
-  void MakeRing(size_t begin, int size, std::unique_ptr<Collective> StageChannels::*member) {
+  void MakeRing(const std::vector<Peer>& group,
+                std::unique_ptr<Collective> WorkerChannels::*member) {
+    const int size = static_cast<int>(group.size());
+    if (size < 2) return;
     std::vector<LocalChannel> links;
     for (int i = 0; i < size; ++i) links.push_back(MakeLocalChannel(2, kRingMessageBytes));
     for (int i = 0; i < size; ++i)
-      stages_[begin + i]->channels.*member = MakeRingCollective(
+      workers_[WorkerIndex(shape_, group[i])]->channels.*member = MakeRingCollective(
           i, size, std::move(links[i].send), std::move(links[(i + size - 1) % size].receive));
   }
 
   absl::Status StepAll() {
     uint64_t counter = 0;
     int blocked = 0;  // steps without progress since the last progress
-    size_t running = stages_.size();
+    size_t running = workers_.size();
     while (running > 0) {
-      SimulatedStage& stage =
-          *stages_[Philox(options_.interleaving, 0, counter++)[0] % stages_.size()];
-      if (stage.done) continue;
-      PD_ASSIGN_OR_RETURN(StageExecutor::Outcome outcome, stage.executor->Step());
+      SimulatedWorker& worker =
+          *workers_[Philox(options_.interleaving, 0, counter++)[0] % workers_.size()];
+      if (worker.done) continue;
+      PD_ASSIGN_OR_RETURN(StageExecutor::Outcome outcome, worker.executor->Step());
       if (outcome == StageExecutor::Outcome::kDone) {
-        stage.done = true;
+        worker.done = true;
         --running;
       }
       blocked = outcome == StageExecutor::Outcome::kBlocked ? blocked + 1 : 0;
       // A ring moves on inside blocked steps, hence the generous bound.
-      if (blocked > 10000 * static_cast<int>(stages_.size())) return Deadlock();
+      if (blocked > 10000 * static_cast<int>(workers_.size())) return Deadlock();
     }
     return absl::OkStatus();
   }
 
   absl::Status Deadlock() const {
     std::string waits;
-    for (const auto& stage : stages_) {
-      if (stage->done) continue;
-      waits += fmt::format(" stage {} replica {} waits in {};", stage->state->program.stage,
-                           stage->state->program.replica, Format(stage->monitor.current()));
+    for (const auto& worker : workers_) {
+      if (worker->done) continue;
+      waits += fmt::format(" stage {} replica {} waits in {};", worker->program.stage,
+                           worker->program.replica, Format(worker->monitor.current()));
     }
     return Internal("deadlock:{}", waits);
   }
@@ -134,13 +151,13 @@ class Simulation {
     SimulationResult result;
     std::map<int64_t, LossSum> losses;
     std::map<int64_t, EvaluationSum> evaluations;
-    for (auto& stage : stages_) {
-      for (const LossSum& part : stage->monitor.TakeLosses()) {
+    for (auto& worker : workers_) {
+      for (const LossSum& part : worker->monitor.TakeLosses()) {
         LossSum& sum = losses[part.first_minibatch];
         sum.loss_sum += part.loss_sum;
         sum.samples += part.samples;
       }
-      for (const EvaluationSum& part : stage->monitor.TakeEvaluations()) {
+      for (const EvaluationSum& part : worker->monitor.TakeEvaluations()) {
         auto [it, fresh] = evaluations.emplace(part.epoch, part);
         if (fresh) continue;
         it->second.loss_sum += part.loss_sum;
@@ -148,10 +165,12 @@ class Simulation {
         it->second.positions += part.positions;
         it->second.samples += part.samples;
       }
-      result.memory_bytes += stage->state->memory_bytes;
-      if (stage->state->program.replica.value() != 0) continue;
-      PD_ASSIGN_OR_RETURN(auto weights, stage->state->Export(*backend_));
-      result.weights.merge(weights);
+      for (const auto& stage : worker->stages) {
+        result.memory_bytes += stage->memory_bytes;
+        if (stage->replica.value() != 0) continue;
+        PD_ASSIGN_OR_RETURN(auto weights, stage->Export(*backend_));
+        result.weights.merge(weights);
+      }
     }
     for (const auto& [minibatch, sum] : losses)
       result.losses.push_back(sum.loss_sum / static_cast<double>(sum.samples));
@@ -165,7 +184,7 @@ class Simulation {
   std::unique_ptr<KernelBackend> backend_;
   std::unique_ptr<Device> device_;
   ScheduleShape shape_;
-  Stages stages_;
+  std::vector<std::unique_ptr<SimulatedWorker>> workers_;
 };
 
 }  // namespace

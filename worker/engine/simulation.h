@@ -25,6 +25,7 @@ struct SimulationOptions {
   std::vector<int> stage_of;  // per forward node of the training graph
   std::vector<int> replicas;  // per stage
   std::vector<int> warmup;    // per stage, or empty: the schedule's rule
+  std::vector<int> device_of;  // per stage, or empty: each its own (ScheduleShape)
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  // may be null
   // Which executor steps next is chosen at random from this; results must not depend on it.

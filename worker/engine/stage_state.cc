@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/job/stage_flow.h"
 #include "worker/engine/memory_plan.h"
 #include "worker/engine/relayout.h"
 #include "worker/engine/stage_channels.h"
@@ -13,43 +14,6 @@
 
 namespace pipedream {
 namespace {
-
-// `stage_of`: as for MakeTrainingGraph.
-absl::StatusOr<TrainingGraph> BindTraining(const Model& model, const JobSpec& spec, int64_t batch,
-                                           const std::vector<int>& stage_of) {
-  BindOptions options{batch, GraphForm::kTraining, spec.train_patterns, spec.freeze_patterns};
-  PD_ASSIGN_OR_RETURN(Graph forward, model.Bind(options));
-  return MakeTrainingGraph(forward, spec.loss, stage_of);
-}
-
-absl::StatusOr<TrainingGraph> BindEvaluation(const Model& model, const JobSpec& spec,
-                                             int64_t batch) {
-  BindOptions options{batch, GraphForm::kInference, spec.train_patterns, spec.freeze_patterns};
-  PD_ASSIGN_OR_RETURN(Graph forward, model.Bind(options));
-  return MakeEvaluationGraph(forward, spec.loss);
-}
-
-// The evaluation form has other nodes than the training form; those of one name share a stage, and
-// a node without namesake goes where its last input is made.
-std::vector<int> EvaluationStages(const TrainingGraph& training, const std::vector<int>& stage_of,
-                                  const TrainingGraph& evaluation) {
-  std::unordered_map<std::string, int> by_name;
-  for (int n = 0; n < training.forward_nodes; ++n)
-    by_name.emplace(training.graph.node(NodeId(n)).name, stage_of[n]);
-  std::vector<int> out;
-  for (int n = 0; n < evaluation.forward_nodes; ++n) {
-    const Node& node = evaluation.graph.node(NodeId(n));
-    int stage = 0;
-    for (ValueId input : node.inputs) {
-      if (input == kNoValue) continue;
-      NodeId producer = evaluation.graph.value(input).producer;
-      if (producer != kNoNode) stage = std::max(stage, out[producer.value()]);
-    }
-    auto it = by_name.find(node.name);
-    out.push_back(it == by_name.end() ? stage : it->second);
-  }
-  return out;
-}
 
 class StageBuilder {
  public:
@@ -73,6 +37,8 @@ class StageBuilder {
   }
 
  private:
+  bool share() const { return !in_.program.shape.tied_stages.empty(); }
+
   absl::Status Compile() {
     const int stages = in_.program.shape.stages();
     const int index = stage_->stage.value();
@@ -81,9 +47,9 @@ class StageBuilder {
     for (int64_t samples : sizes) {
       PD_ASSIGN_OR_RETURN(TrainingGraph training,
                           BindTraining(*in_.model, in_.spec, samples,
-                                       in_.share_parameters ? in_.stage_of : std::vector<int>()));
+                                       share() ? in_.stage_of : std::vector<int>()));
       PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut,
-                          CutStages(training, in_.stage_of, stages, in_.share_parameters));
+                          CutStages(training, in_.stage_of, stages, share()));
       PD_ASSIGN_OR_RETURN(CompiledStage compiled, CompileStage(training, cut[index], backend_,
                                                                samples, options, &stage_->layout));
       Measure(compiled);
@@ -92,7 +58,7 @@ class StageBuilder {
       if (in_.run.evaluation_samples == 0) continue;
       PD_ASSIGN_OR_RETURN(TrainingGraph evaluation, BindEvaluation(*in_.model, in_.spec, samples));
       std::vector<int> stage_of = EvaluationStages(training, in_.stage_of, evaluation);
-      PD_ASSIGN_OR_RETURN(cut, CutStages(evaluation, stage_of, stages, in_.share_parameters));
+      PD_ASSIGN_OR_RETURN(cut, CutStages(evaluation, stage_of, stages, share()));
       PD_RETURN_IF_ERROR(CheckEvaluation(training, evaluation, cut[index]));
       PD_ASSIGN_OR_RETURN(compiled, CompileStage(evaluation, cut[index], backend_, samples, options,
                                                  &stage_->layout));

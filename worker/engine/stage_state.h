@@ -35,8 +35,6 @@ struct StageInputs {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;
   Recompute recompute = {};
-  // Several stages may hold a copy of one parameter (CutStages).
-  bool share_parameters = false;
 };
 
 // The largest message exchanged with each other stage.
