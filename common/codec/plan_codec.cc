@@ -109,6 +109,7 @@ v1::Plan ToProto(const Plan& plan) {
   AppendAll(plan.alternatives, message.mutable_alternatives());
   message.mutable_warnings()->Assign(plan.warnings.begin(), plan.warnings.end());
   message.set_planning_s(plan.planning_s);
+  message.mutable_device_of()->Assign(plan.device_of.begin(), plan.device_of.end());
   return message;
 }
 
@@ -124,6 +125,12 @@ absl::StatusOr<Plan> FromProto(const v1::Plan& message) {
   plan.schedule = message.schedule();
   plan.rule = message.rule();
   PD_RETURN_IF_ERROR(ReadAll(message.stages(), "Plan.stages", &plan.stages, 10'000));
+  check.Require("device_of",
+                message.device_of_size() == 0 || message.device_of_size() == message.stages_size(),
+                "none, or one per stage");
+  for (int device : message.device_of()) check.Count("device_of", device, 0, 10'000);
+  PD_RETURN_IF_ERROR(check.status());
+  plan.device_of.assign(message.device_of().begin(), message.device_of().end());
   PD_RETURN_IF_ERROR(
       ReadAll(message.alternatives(), "Plan.alternatives", &plan.alternatives, 10'000));
   int next = 0;

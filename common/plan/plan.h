@@ -52,6 +52,9 @@ struct Plan {
   std::string schedule;                // "pipedream"
   std::string rule;                    // cost rule that chose it: "paper"
   std::vector<PlanStage> stages;
+  // Device of each stage where some have several (ScheduleShape::device_of); else empty. The stages
+  // of a device name the same workers.
+  std::vector<int> device_of;
   double step_s = 0;                   // predicted seconds per minibatch in steady state
   double bubble = 0;                   // predicted idle share of the busiest stage's row, 0..1
   std::vector<PlanAlternative> alternatives;

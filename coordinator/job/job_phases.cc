@@ -35,13 +35,20 @@ JobFailure FailureAt(const JobMember& member, const absl::Status& status,
   return failure;
 }
 
+// Whether the stage is the first on its device: a worker counts once, by that one.
+bool IsFirstOfDevice(const Plan& plan, size_t stage) {
+  if (plan.device_of.empty()) return true;
+  auto end = plan.device_of.begin() + static_cast<std::ptrdiff_t>(stage);
+  return std::find(plan.device_of.begin(), end, plan.device_of[stage]) == end;
+}
+
 std::vector<JobMember> MembersOf(const Plan& plan, const std::vector<WorkerInfo>& workers) {
   std::vector<JobMember> members;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const std::vector<std::string>& ids = plan.stages[s].workers;
     for (size_t r = 0; r < ids.size(); ++r)
       for (const WorkerInfo& worker : workers)
-        if (worker.id == ids[r])
+        if (worker.id == ids[r] && IsFirstOfDevice(plan, s))
           members.push_back({static_cast<int>(s), static_cast<int>(r), worker});
   }
   return members;
@@ -50,7 +57,8 @@ std::vector<JobMember> MembersOf(const Plan& plan, const std::vector<WorkerInfo>
 // The plan uses workers of the job, each once, and comes with a program for each.
 absl::Status CheckPlan(const PlannedRun& run, const std::vector<WorkerInfo>& workers) {
   size_t wanted = 0;
-  for (const PlanStage& stage : run.plan.stages) wanted += stage.workers.size();
+  for (size_t s = 0; s < run.plan.stages.size(); ++s)
+    if (IsFirstOfDevice(run.plan, s)) wanted += run.plan.stages[s].workers.size();
   std::set<std::string> used;
   for (const JobMember& member : MembersOf(run.plan, workers)) used.insert(member.worker.id);
   if (wanted == 0 || used.size() != wanted || run.programs == nullptr ||

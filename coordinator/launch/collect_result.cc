@@ -1,5 +1,6 @@
 #include "coordinator/launch/collect_result.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -37,9 +38,12 @@ absl::StatusOr<std::string> CollectAndExport(const CollectResult& request, Worke
     if (!tensors.ok())
       return Annotate(tensors.status(),
                       fmt::format("weights of stage {} from {}", member.stage, member.worker.id));
-    for (auto& [name, tensor] : *tensors)
-      if (!trained.emplace(name, std::move(tensor)).second)
-        return Internal("tensor '{}' came from two stages", name);
+    for (auto& [name, tensor] : *tensors) {
+      auto [it, fresh] = trained.emplace(name, std::move(tensor));
+      // Stages that share a parameter hold equal copies.
+      if (!fresh && !std::ranges::equal(it->second.bytes(), tensor.bytes()))
+        return Internal("tensor '{}' came from two stages with different values", name);
+    }
   }
   PD_ASSIGN_OR_RETURN(JobFiles files, JobFiles::Open(*request.job.spec, blobs, data_root));
   PD_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, Model::Load(files.model_path()));

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "coordinator/launch/collect_result.h"
 #include "coordinator/launch/plan_run.h"
+#include "coordinator/store/job_files.h"
 
 namespace pipedream {
 namespace {
@@ -104,8 +105,15 @@ absl::StatusOr<ProbeResult> Launcher::ProbeBothEnds(const LinkProbe& probe, cons
 
 void Launcher::Run(const ComputePlan& effect) {
   pool_.Run([this, effect] {
-    post_(PlanDone{effect.job.ref, options_.plan ? options_.plan(effect) : PlanRun(effect)});
+    post_(PlanDone{effect.job.ref, options_.plan ? options_.plan(effect) : Plan(effect)});
   });
+}
+
+absl::StatusOr<PlannedRun> Launcher::Plan(const ComputePlan& effect) {
+  PD_ASSIGN_OR_RETURN(JobFiles files,
+                      JobFiles::Open(*effect.job.spec, blobs_, options_.data_root));
+  PD_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, Model::Load(files.model_path()));
+  return PlanRun(effect, *model);
 }
 
 void Launcher::Run(const PrepareStages& effect) {

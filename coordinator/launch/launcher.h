@@ -48,6 +48,7 @@ class Launcher {
   void Run(const CancelCalls& effect);
 
  private:
+  absl::StatusOr<PlannedRun> Plan(const ComputePlan& effect);
   CallOptions Options(const std::string& job_id, Duration timeout);
   absl::StatusOr<std::vector<LinkMeasurement>> Measure(const MeasureLinks& effect,
                                                        const CallOptions& options);

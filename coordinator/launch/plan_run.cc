@@ -5,12 +5,13 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/job/run_shape.h"
+#include "common/job/stage_flow.h"
 #include "common/schedule/schedules.h"
 #include "coordinator/planner/planner.h"
 
 namespace pipedream {
 
-absl::StatusOr<PlannedRun> PlanRun(const ComputePlan& request) {
+absl::StatusOr<PlannedRun> PlanRun(const ComputePlan& request, const Model& model) {
   const JobSpec& spec = *request.job.spec;
   PlanRequest plan_request;
   for (const auto& [kind, profile] : request.profiles) plan_request.profiles.push_back(profile);
@@ -25,7 +26,9 @@ absl::StatusOr<PlannedRun> PlanRun(const ComputePlan& request) {
   Duration begin = SystemClock()->Now();
   PD_ASSIGN_OR_RETURN(Plan plan, MakePlan(plan_request));
   ScheduleShape shape = MakeScheduleShape(request.job.run, plan.replicas(), plan.warmup(),
-                                          spec.optimizer.clip_norm > 0);
+                                          NeedsGlobalNorm(spec));
+  shape.device_of = plan.device_of;
+  PD_RETURN_IF_ERROR(SetStageFlow(model, spec, plan.stage_of(), &shape));
   PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, MakePrograms(spec.schedule, shape));
   plan.planning_s = ToSeconds(SystemClock()->Now() - begin);
   return PlannedRun{std::move(plan),

@@ -10,15 +10,14 @@
 #include "common/job/stage_flow.h"
 #include "common/schedule/schedules.h"
 #include "worker/engine/stage_executor.h"
-#include "worker/engine/stage_state.h"
+#include "worker/engine/worker_state.h"
 #include "worker/transport/connector.h"
 
 namespace pipedream {
 namespace {
 
 struct SimulatedWorker {
-  StageProgram program;
-  std::vector<std::unique_ptr<StageState>> stages;  // by chunk
+  std::unique_ptr<WorkerState> state;
   WorkerChannels channels;
   StageMonitor monitor;
   std::unique_ptr<StageExecutor> executor;
@@ -49,17 +48,13 @@ class Simulation {
                         MakePrograms(options_.spec.schedule, shape_));
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
-      worker->program = std::move(program);
-      const int chunks = static_cast<int>(worker->program.needs.size());
-      for (int chunk = 0; chunk < chunks; ++chunk) {
-        StageInputs inputs{options_.model,    options_.spec,      options_.run,
-                           options_.stage_of, worker->program,    chunk,
-                           options_.train,    options_.evaluation, options_.recompute};
-        PD_ASSIGN_OR_RETURN(std::unique_ptr<StageState> stage,
-                            BuildStage(inputs, *backend_, device_.get()));
-        worker->stages.push_back(std::move(stage));
-      }
-      worker->channels.stages.resize(chunks);
+      PD_ASSIGN_OR_RETURN(
+          worker->state,
+          BuildWorker({options_.model, options_.spec, options_.run, options_.stage_of,
+                       std::move(program), 0, options_.train, options_.evaluation,
+                       options_.recompute},
+                      *backend_, device_.get()));
+      worker->channels.stages.resize(worker->state->stages.size());
       workers_.push_back(std::move(worker));
     }
     return absl::OkStatus();
@@ -71,15 +66,15 @@ class Simulation {
 
   void Connect() {
     for (auto& worker : workers_) {
-      for (size_t chunk = 0; chunk < worker->stages.size(); ++chunk) {
-        const StageState& stage = *worker->stages[chunk];
+      for (size_t chunk = 0; chunk < worker->state->stages.size(); ++chunk) {
+        const StageState& stage = *worker->state->stages[chunk];
         const Peer self{stage.stage, stage.replica};
         StageChannels& own = worker->channels.stages[chunk];
         auto channel_to = [&](const Peer& peer, const MessageSizes& sizes) {
-          const int slots = ChannelSlots(worker->program.channel_slots, self.stage, peer.stage);
+          const int slots = ChannelSlots(worker->state->program.channel_slots, self.stage, peer.stage);
           return MakeLocalChannel(static_cast<size_t>(slots), sizes.of(peer.stage));
         };
-        const StagePeers peers = PeersOf(worker->program, static_cast<int>(chunk));
+        const StagePeers peers = PeersOf(worker->state->program, static_cast<int>(chunk));
         for (Peer peer : peers.activation_to) {
           LocalChannel channel = channel_to(peer, stage.activation_out_bytes);
           own.activation_out[peer] = std::move(channel.send);
@@ -99,10 +94,8 @@ class Simulation {
     MakeRing(TieGroup(shape_), &WorkerChannels::ties);
     MakeRing(NormGroup(shape_), &WorkerChannels::workers);
     for (auto& worker : workers_) {
-      std::vector<StageState*> stages;
-      for (auto& stage : worker->stages) stages.push_back(stage.get());
       worker->executor = std::make_unique<StageExecutor>(
-          &worker->program, stages, &worker->channels, &worker->monitor, SystemClock());
+          &worker->state->program, worker->state->pointers(), &worker->channels, &worker->monitor, SystemClock());
     }
   }
 
@@ -141,8 +134,8 @@ class Simulation {
     std::string waits;
     for (const auto& worker : workers_) {
       if (worker->done) continue;
-      waits += fmt::format(" stage {} replica {} waits in {};", worker->program.stage,
-                           worker->program.replica, Format(worker->monitor.current()));
+      waits += fmt::format(" stage {} replica {} waits in {};", worker->state->program.stage,
+                           worker->state->program.replica, Format(worker->monitor.current()));
     }
     return Internal("deadlock:{}", waits);
   }
@@ -165,7 +158,7 @@ class Simulation {
         it->second.positions += part.positions;
         it->second.samples += part.samples;
       }
-      for (const auto& stage : worker->stages) {
+      for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
         if (stage->replica.value() != 0) continue;
         PD_ASSIGN_OR_RETURN(auto weights, stage->Export(*backend_));

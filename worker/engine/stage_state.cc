@@ -242,18 +242,4 @@ absl::StatusOr<std::unique_ptr<StageState>> BuildStage(const StageInputs& inputs
   return StageBuilder(inputs, backend, device).Build();
 }
 
-absl::StatusOr<std::vector<std::string>> ColumnsOfStage(const Model& model, const JobSpec& spec,
-                                                        const std::vector<int>& stage_of,
-                                                        int stages, int stage,
-                                                        bool share_parameters) {
-  PD_ASSIGN_OR_RETURN(
-      TrainingGraph training,
-      BindTraining(model, spec, 2, share_parameters ? stage_of : std::vector<int>()));
-  PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut,
-                      CutStages(training, stage_of, stages, share_parameters));
-  std::vector<std::string> out;
-  for (ValueId id : cut[stage].inputs) out.push_back(training.graph.value(id).name);
-  return out;
-}
-
 }  // namespace pipedream

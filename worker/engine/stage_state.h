@@ -111,10 +111,4 @@ absl::StatusOr<std::unique_ptr<StageState>> BuildStage(const StageInputs& inputs
                                                        const KernelBackend& backend,
                                                        Device* device);
 
-// Dataset columns that the given stage reads (inputs and labels of its nodes).
-absl::StatusOr<std::vector<std::string>> ColumnsOfStage(const Model& model, const JobSpec& spec,
-                                                        const std::vector<int>& stage_of,
-                                                        int stages, int stage,
-                                                        bool share_parameters = false);
-
 }  // namespace pipedream

@@ -75,49 +75,29 @@ class ParallelOpen {
   absl::Status status_ PD_GUARDED_BY(mutex_);
 };
 
-class StageOpener {
+class ChannelOpener {
  public:
-  StageOpener(const v1::PrepareStageRequest& request, const StageState& stage, Connector* connector,
-              const AbortCause& aborted, TransportKind kind)
+  ChannelOpener(const v1::PrepareStageRequest& request, const WorkerState& worker,
+                Connector* connector, const AbortCause& aborted, TransportKind kind)
       : request_(request),
-        stage_(stage),
-        program_(stage.program),
+        worker_(worker),
+        program_(worker.program),
         connector_(connector),
         kind_(kind),
         open_(connector, aborted),
-        self_(PlaceName(program_.stage.value(), program_.replica.value())),
         base_(fmt::format("{}/{}/", request.job().job_id(), request.job().attempt())) {}
 
-  absl::Status Open(StageChannels* channels) {
-    const StagePeers peers = PeersOf(program_);
-    const size_t slots = static_cast<size_t>(program_.channel_slots);
-    for (Peer peer : peers.activation_to)
-      Send(Address(peer), Edge(self_, Name(peer), "activation"), slots,
-           stage_.activation_out_bytes.of(peer.stage), &channels->activation_out[peer]);
-    for (Peer peer : peers.activation_from)
-      Receive(Edge(Name(peer), self_, "activation"), slots,
-              stage_.activation_in_bytes.of(peer.stage), &channels->activation_in[peer]);
-    for (Peer peer : peers.gradient_to)
-      Send(Address(peer), Edge(self_, Name(peer), "gradient"), slots,
-           stage_.gradient_out_bytes.of(peer.stage), &channels->gradient_out[peer]);
-    for (Peer peer : peers.gradient_from)
-      Receive(Edge(Name(peer), self_, "gradient"), slots, stage_.gradient_in_bytes.of(peer.stage),
-              &channels->gradient_in[peer]);
-
-    std::vector<Peer> all;
-    for (int s = 0; s < program_.shape.stages(); ++s)
-      for (int r = 0; r < program_.shape.replicas[s]; ++r)
-        all.push_back({StageId(s), ReplicaId(r)});
-    std::vector<Peer> replicas;
-    for (Peer peer : all)
-      if (peer.stage == program_.stage) replicas.push_back(peer);
-    Ring replica_ring = OpenRing(replicas, "replicas");
-    Ring worker_ring;
-    if (program_.shape.global_norm) worker_ring = OpenRing(all, "workers");
-
+  absl::Status Open(WorkerChannels* channels) {
+    channels->stages.resize(worker_.stages.size());
+    for (size_t chunk = 0; chunk < worker_.stages.size(); ++chunk)
+      OpenStage(*worker_.stages[chunk], static_cast<int>(chunk), channels);
+    Ring replicas = OpenRing(ReplicaGroup(program_.shape, program_.stage), "replicas");
+    Ring ties = OpenRing(TieGroup(program_.shape), "ties");
+    Ring workers = OpenRing(NormGroup(program_.shape), "workers");
     PD_RETURN_IF_ERROR(open_.Join());
-    channels->replicas = Finish(std::move(replica_ring));
-    channels->workers = Finish(std::move(worker_ring));
+    channels->replicas = Finish(std::move(replicas));
+    channels->ties = Finish(std::move(ties));
+    channels->workers = Finish(std::move(workers));
     return absl::OkStatus();
   }
 
@@ -132,14 +112,69 @@ class StageOpener {
     std::unique_ptr<Ends> ends;
   };
 
+  void OpenStage(const StageState& stage, int chunk, WorkerChannels* channels) {
+    const StagePeers peers = PeersOf(program_, chunk);
+    const Peer self{stage.stage, stage.replica};
+    StageChannels& own = channels->stages[chunk];
+    for (Peer peer : peers.activation_to) {
+      const std::string name = Edge(Name(self), Name(peer), "activation");
+      const size_t bytes = stage.activation_out_bytes.of(peer.stage);
+      if (IsHere(peer)) {
+        OpenInside(self, peer, bytes, &own.activation_out[peer],
+                   &channels->stages[ChunkOf(program_.shape, peer.stage)].activation_in[self]);
+      } else {
+        Send(Address(peer), name, Slots(self, peer), bytes, &own.activation_out[peer]);
+      }
+    }
+    for (Peer peer : peers.activation_from) {
+      if (IsHere(peer)) continue;
+      Receive(Edge(Name(peer), Name(self), "activation"), Slots(self, peer),
+              stage.activation_in_bytes.of(peer.stage), &own.activation_in[peer]);
+    }
+    for (Peer peer : peers.gradient_to) {
+      const std::string name = Edge(Name(self), Name(peer), "gradient");
+      const size_t bytes = stage.gradient_out_bytes.of(peer.stage);
+      if (IsHere(peer)) {
+        OpenInside(self, peer, bytes, &own.gradient_out[peer],
+                   &channels->stages[ChunkOf(program_.shape, peer.stage)].gradient_in[self]);
+      } else {
+        Send(Address(peer), name, Slots(self, peer), bytes, &own.gradient_out[peer]);
+      }
+    }
+    for (Peer peer : peers.gradient_from) {
+      if (IsHere(peer)) continue;
+      Receive(Edge(Name(peer), Name(self), "gradient"), Slots(self, peer),
+              stage.gradient_in_bytes.of(peer.stage), &own.gradient_in[peer]);
+    }
+  }
+
+  // Two stages of this worker need no transport.
+  void OpenInside(const Peer& self, const Peer& peer, size_t bytes,
+                  std::unique_ptr<SendChannel>* send, std::unique_ptr<ReceiveChannel>* receive) {
+    LocalChannel channel = MakeLocalChannel(Slots(self, peer), std::max<size_t>(bytes, 64));
+    *send = std::move(channel.send);
+    *receive = std::move(channel.receive);
+  }
+
+  bool IsHere(const Peer& peer) const { return WorkerOf(peer) == Self(); }
+  Peer Self() const { return {program_.stage, program_.replica}; }
+  // As workers are named: by their first stage.
+  Peer WorkerOf(const Peer& peer) const {
+    return {StagesOn(program_.shape, DeviceOf(program_.shape, peer.stage)).front(), peer.replica};
+  }
+  size_t Slots(const Peer& self, const Peer& peer) const {
+    return static_cast<size_t>(ChannelSlots(program_.channel_slots, self.stage, peer.stage));
+  }
+
   static std::string Name(Peer peer) { return PlaceName(peer.stage.value(), peer.replica.value()); }
   std::string Edge(const std::string& from, const std::string& to, std::string_view what) const {
     return fmt::format("{}{}>{}/{}", base_, from, to, what);
   }
 
   absl::StatusOr<DataAddress> Address(Peer peer) const {
+    const Peer worker = WorkerOf(peer);
     for (const v1::StageMember& member : request_.members())
-      if (member.stage() == peer.stage.value() && member.replica() == peer.replica.value())
+      if (member.stage() == worker.stage.value() && member.replica() == worker.replica.value())
         return FromProto(member.address());
     return InvalidArgument("the request names no worker for {}", Name(peer));
   }
@@ -166,16 +201,16 @@ class StageOpener {
 
   Ring OpenRing(const std::vector<Peer>& members, std::string_view what) {
     Ring ring;
+    const auto self = std::ranges::find(members, Self());
+    if (self == members.end() || members.size() < 2) return ring;
     ring.size = static_cast<int>(members.size());
-    const Peer self{program_.stage, program_.replica};
-    ring.rank = static_cast<int>(std::ranges::find(members, self) - members.begin());
-    if (ring.size == 1) return ring;
+    ring.rank = static_cast<int>(self - members.begin());
     ring.ends = std::make_unique<Ends>();
     const Peer next = members[(ring.rank + 1) % ring.size];
     const Peer previous = members[(ring.rank + ring.size - 1) % ring.size];
-    Send(Address(next), Edge(self_, Name(next), what), kRingSlots, kRingMessageBytes,
+    Send(Address(next), Edge(Name(Self()), Name(next), what), kRingSlots, kRingMessageBytes,
          &ring.ends->send);
-    Receive(Edge(Name(previous), self_, what), kRingSlots, kRingMessageBytes, &ring.ends->receive);
+    Receive(Edge(Name(previous), Name(Self()), what), kRingSlots, kRingMessageBytes, &ring.ends->receive);
     return ring;
   }
 
@@ -186,22 +221,21 @@ class StageOpener {
   }
 
   const v1::PrepareStageRequest& request_;
-  const StageState& stage_;
+  const WorkerState& worker_;
   const StageProgram& program_;
   Connector* const connector_;
   const TransportKind kind_;
   ParallelOpen open_;
-  const std::string self_;
   const std::string base_;
 };
 
 }  // namespace
 
-absl::Status OpenStageChannels(const v1::PrepareStageRequest& request, const StageState& stage,
-                               Connector* connector, const AbortCause& aborted,
-                               StageChannels* channels) {
-  PD_ASSIGN_OR_RETURN(TransportKind kind, ParseTransport(stage.spec.transport));
-  return StageOpener(request, stage, connector, aborted, kind).Open(channels);
+absl::Status OpenChannels(const v1::PrepareStageRequest& request, const WorkerState& worker,
+                          Connector* connector, const AbortCause& aborted,
+                          WorkerChannels* channels) {
+  PD_ASSIGN_OR_RETURN(TransportKind kind, ParseTransport(worker.stages[0]->spec.transport));
+  return ChannelOpener(request, worker, connector, aborted, kind).Open(channels);
 }
 
 absl::StatusOr<LinkMeasurement> ProbeLink(const v1::ProbeLinkRequest& request,

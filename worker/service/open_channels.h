@@ -1,4 +1,4 @@
-// Opens all channels of a stage, both directions at once.
+// Opens all channels of a worker, both directions at once.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -8,7 +8,7 @@
 
 #include "pipedream/v1/worker.pb.h"
 #include "worker/engine/stage_channels.h"
-#include "worker/engine/stage_state.h"
+#include "worker/engine/worker_state.h"
 #include "worker/transport/connector.h"
 #include "worker/transport/probe.h"
 
@@ -19,9 +19,9 @@ using AbortCause = std::function<absl::Status()>;
 
 // Blocks until every neighbour has done the same for its end; the first error or abort ends it, and
 // `channels` is then of no use.
-absl::Status OpenStageChannels(const v1::PrepareStageRequest& request, const StageState& stage,
-                               Connector* connector, const AbortCause& aborted,
-                               StageChannels* channels);
+absl::Status OpenChannels(const v1::PrepareStageRequest& request, const WorkerState& worker,
+                          Connector* connector, const AbortCause& aborted,
+                          WorkerChannels* channels);
 
 // Both ends of ProbeLink. Zero on the answering side.
 absl::StatusOr<LinkMeasurement> ProbeLink(const v1::ProbeLinkRequest& request,

@@ -39,18 +39,18 @@ absl::Status StageSession::Prepare() {
     if (!abort_cause_.ok()) return abort_cause_;
     activity_ = Activity::kPreparing;
   }
-  absl::StatusOr<std::unique_ptr<StageState>> built = Build();
+  absl::StatusOr<std::unique_ptr<WorkerState>> built = Build();
   MutexLock lock(mutex_);
   activity_ = Activity::kNone;
   stopped_.NotifyAll();
-  if (built.ok()) stage_ = *std::move(built);  // also if aborted: whoever aborted releases it
+  if (built.ok()) stages_ = *std::move(built);  // also if aborted: whoever aborted releases it
   if (!abort_cause_.ok()) return abort_cause_;
-  if (stage_ == nullptr) return built.status();
+  if (stages_ == nullptr) return built.status();
   report_.set_state(v1::StageReport::STATE_PREPARED);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<StageState>> StageSession::Build() {
+absl::StatusOr<std::unique_ptr<WorkerState>> StageSession::Build() {
   StageInputs inputs;
   PD_ASSIGN_OR_RETURN(inputs.spec, FromProto(request_.job().spec()));
   PD_ASSIGN_OR_RETURN(inputs.run, FromProto(request_.job().run()));
@@ -58,19 +58,21 @@ absl::StatusOr<std::unique_ptr<StageState>> StageSession::Build() {
   PD_ASSIGN_OR_RETURN(inputs.program, FromProto(request_.program()));
   PD_RETURN_IF_ERROR(Validate(inputs.run));
   inputs.stage_of = plan.stage_of();
-  const int stages = static_cast<int>(plan.stages.size());
-  const int stage = inputs.program.stage.value();
-  // The schedule follows from plan and run; the slice that was sent must be the one they imply.
-  const ScheduleShape shape = MakeScheduleShape(inputs.run, plan.replicas(), plan.warmup(),
-                                                inputs.spec.optimizer.clip_norm > 0);
-  if (stage < 0 || stage >= stages || inputs.program.shape != shape)
+  // The schedule follows from plan and run; the slice that was sent must be the one they imply. (Who
+  // sends to whom follows from the model; BuildWorker sees to that.)
+  ScheduleShape shape = MakeScheduleShape(inputs.run, plan.replicas(), plan.warmup(),
+                                          NeedsGlobalNorm(inputs.spec));
+  shape.device_of = plan.device_of;
+  shape.edges = inputs.program.shape.edges;
+  shape.tied_stages = inputs.program.shape.tied_stages;
+  if (inputs.program.shape != shape)
     return InvalidArgument("the program's shape does not follow from the job and its plan");
   PD_RETURN_IF_ERROR(ValidateProgram(inputs.program));
 
   auto cancelled = [this] { return !abort_cause().ok(); };
   PD_ASSIGN_OR_RETURN(inputs.model, resources_.files->OpenModel(inputs.spec, cancelled));
   PD_ASSIGN_OR_RETURN(std::vector<std::string> columns,
-                      ColumnsOfStage(*inputs.model, inputs.spec, inputs.stage_of, stages, stage));
+                      ColumnsOfWorker(*inputs.model, inputs.spec, inputs.stage_of, inputs.program));
   PD_ASSIGN_OR_RETURN(inputs.train,
                       resources_.files->OpenDataset(inputs.spec, *inputs.model,
                                                     inputs.spec.train_columns, columns, cancelled));
@@ -80,27 +82,28 @@ absl::StatusOr<std::unique_ptr<StageState>> StageSession::Build() {
                                                inputs.spec.evaluation_columns, columns, cancelled));
   }
   PD_RETURN_IF_ERROR(abort_cause());
-  return BuildStage(inputs, *resources_.backend, resources_.device);
+  return BuildWorker(std::move(inputs), *resources_.backend, resources_.device);
 }
 
 absl::Status StageSession::Start() {
-  StageState* stage;
+  WorkerState* stages;
   {
     MutexLock lock(mutex_);
     if (!abort_cause_.ok()) return abort_cause_;
     if (report_.state() != v1::StageReport::STATE_PREPARED || activity_ != Activity::kNone)
       return FailedPrecondition("the stage of job {} is not in the prepared state", job_id());
     activity_ = Activity::kOpening;
-    stage = stage_.get();
+    stages = stages_.get();
   }
-  absl::Status opened = OpenStageChannels(
-      request_, *stage, resources_.connector, [this] { return abort_cause(); }, &channels_);
+  absl::Status opened = OpenChannels(
+      request_, *stages, resources_.connector, [this] { return abort_cause(); }, &channels_);
   if (!opened.ok()) {
-    channels_ = StageChannels();  // neighbours that got theirs see that this end is gone
+    channels_ = WorkerChannels();  // neighbours that got theirs see that this end is gone
     End(opened, "opening channels");
     return opened;
   }
-  executor_ = std::make_unique<StageExecutor>(stage, &channels_, &monitor_, SystemClock());
+  executor_ = std::make_unique<StageExecutor>(&stages->program, stages->pointers(), &channels_,
+                                              &monitor_, SystemClock());
   MutexLock lock(mutex_);
   report_.set_state(v1::StageReport::STATE_RUNNING);
   activity_ = Activity::kRunning;
@@ -171,16 +174,16 @@ bool StageSession::IsStuck(Duration limit) const {
 void StageSession::Release() {
   MutexLock release(release_mutex_);
   std::thread thread;
-  std::shared_ptr<StageState> stage;
+  std::shared_ptr<WorkerState> stages;
   {
     MutexLock lock(mutex_);
     PIPEDREAM_CHECK(activity_ == Activity::kNone && !abort_cause_.ok());
     thread = std::exchange(thread_, std::thread());
-    stage = std::exchange(stage_, nullptr);
+    stages = std::exchange(stages_, nullptr);
   }
   if (thread.joinable()) thread.join();
   executor_.reset();
-  channels_ = StageChannels();
+  channels_ = WorkerChannels();
 }
 
 bool StageSession::done() const {
@@ -190,7 +193,7 @@ bool StageSession::done() const {
 
 int64_t StageSession::memory_bytes() const {
   MutexLock lock(mutex_);
-  return stage_ == nullptr ? 0 : stage_->memory_bytes;
+  return stages_ == nullptr ? 0 : stages_->memory_bytes();
 }
 
 void StageSession::TakePoints() {
@@ -239,7 +242,7 @@ bool StageSession::Report(v1::StageReport* report) {
   progress.set_load_s(counters.load_s);
   progress.set_sent_bytes(counters.sent_bytes);
   progress.set_versions_held(counters.versions_held);
-  progress.set_memory_bytes(stage_ == nullptr ? 0 : stage_->memory_bytes);
+  progress.set_memory_bytes(stages_ == nullptr ? 0 : stages_->memory_bytes);
   progress.set_operation(activity_ == Activity::kRunning ? Format(monitor_.current()) : "");
   *report = report_;
   report->set_state(state);
@@ -253,14 +256,14 @@ void StageSession::Acknowledge() {
 }
 
 absl::StatusOr<std::string> StageSession::Weights() {
-  std::shared_ptr<StageState> stage;
+  std::shared_ptr<WorkerState> stages;
   {
     MutexLock lock(mutex_);
-    if (report_.state() != v1::StageReport::STATE_DONE || stage_ == nullptr)
+    if (report_.state() != v1::StageReport::STATE_DONE || stages_ == nullptr)
       return FailedPrecondition("the stage of job {} has not finished", job_id());
-    stage = stage_;
+    stages = stages_;
   }
-  PD_ASSIGN_OR_RETURN(auto tensors, stage->Export(*resources_.backend));
+  PD_ASSIGN_OR_RETURN(auto tensors, stages->Export(*resources_.backend));
   return SerializeSafetensors(tensors);
 }
 

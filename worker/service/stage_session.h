@@ -1,4 +1,4 @@
-// One stage of one attempt on this worker, from PrepareStage to the end: its files, memory,
+// What this worker does in one attempt of a job, a stage or several,, from PrepareStage to the end: its files, memory,
 // channels and executor thread.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "pipedream/v1/worker.pb.h"
 #include "worker/device/device.h"
 #include "worker/engine/stage_executor.h"
-#include "worker/engine/stage_state.h"
+#include "worker/engine/worker_state.h"
 #include "worker/ops/op_kernel.h"
 #include "worker/service/job_file_cache.h"
 #include "worker/transport/connector.h"
@@ -71,7 +71,7 @@ class StageSession {
  private:
   enum class Activity { kNone, kPreparing, kOpening, kRunning };
 
-  absl::StatusOr<std::unique_ptr<StageState>> Build();
+  absl::StatusOr<std::unique_ptr<WorkerState>> Build();
   void Run();
   // The end of Start or Run: done, or failed with `status` while at `operation`.
   void End(const absl::Status& status, const std::string& operation);
@@ -82,7 +82,7 @@ class StageSession {
   const v1::PrepareStageRequest request_;
   StageMonitor monitor_;
   // Built by Start while kOpening, used by the executor's thread while kRunning.
-  StageChannels channels_;
+  WorkerChannels channels_;
   std::unique_ptr<StageExecutor> executor_;
 
   Mutex release_mutex_;  // before mutex_; whoever returns from Release finds it done
@@ -92,7 +92,7 @@ class StageSession {
   absl::Status abort_cause_ PD_GUARDED_BY(mutex_);
   Duration aborted_at_ PD_GUARDED_BY(mutex_){};
   std::thread thread_ PD_GUARDED_BY(mutex_);
-  std::shared_ptr<StageState> stage_ PD_GUARDED_BY(mutex_);  // null: not prepared, or released
+  std::shared_ptr<WorkerState> stages_ PD_GUARDED_BY(mutex_);  // null: not prepared, or released
   // State, failure, and the points that were not acknowledged yet.
   v1::StageReport report_ PD_GUARDED_BY(mutex_);
 };
