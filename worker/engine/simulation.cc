@@ -42,8 +42,10 @@ class Simulation {
   absl::Status Build() {
     const bool clips = options_.spec.optimizer.clip_norm > 0;
     shape_ = MakeScheduleShape(options_.run, options_.replicas, options_.warmup, clips);
-    PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs,
-                        MakePrograms(options_.spec.schedule, shape_));
+    std::vector<StageProgram> programs = options_.programs;
+    if (programs.empty()) {
+      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec.schedule, shape_));
+    }
     for (StageProgram& program : programs) {
       StageInputs inputs{options_.model,      options_.spec,      options_.run,
                          options_.stage_of,   std::move(program), options_.train,

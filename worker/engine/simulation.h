@@ -13,6 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/graph/model.h"
 #include "common/job/job_spec.h"
+#include "common/schedule/stage_program.h"
 #include "worker/engine/recompute.h"
 #include "worker/engine/stage_monitor.h"
 
@@ -30,6 +31,8 @@ struct SimulationOptions {
   // Which executor steps next is chosen at random from this; results must not depend on it.
   uint64_t interleaving = 0;
   Recompute recompute = {};
+  // Run these, by WorkerIndex, instead of the named schedule's. Same shape.
+  std::vector<StageProgram> programs;
 };
 
 struct SimulationResult {

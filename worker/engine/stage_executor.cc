@@ -76,7 +76,7 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
   absl::StatusOr<bool> done = Execute(instruction);
   if (!done.ok()) return Describe(done.status(), instruction);
   if (!*done) return Outcome::kBlocked;
-  CountTime(instruction, ToSeconds(clock_->Now() - begun_at_));
+  monitor_.AddTime(instruction.op, ToSeconds(clock_->Now() - begun_at_));
   begun_ = false;
   cursor_.Next();
   return cursor_.done() ? Outcome::kDone : Outcome::kProgress;
@@ -447,42 +447,6 @@ absl::Status StageExecutor::Update(const Instruction& instruction) {
     c.versions_held = std::max(c.versions_held, held);
   });
   return absl::OkStatus();
-}
-
-void StageExecutor::CountTime(const Instruction& instruction, double seconds) {
-  monitor_.Count([&](StageCounters& c) {
-    switch (instruction.op) {
-      case Op::kForward:
-      case Op::kEvaluate:
-        c.forward_s += seconds;
-        break;
-      case Op::kBackward:
-      case Op::kBackwardInput:
-      case Op::kBackwardWeight:
-        c.backward_s += seconds;
-        break;
-      case Op::kStep:
-        c.step_s += seconds;
-        break;
-      case Op::kReceiveActivation:
-      case Op::kReceiveGradient:
-      case Op::kReceiveEvaluation:
-        c.wait_receive_s += seconds;
-        break;
-      case Op::kSendActivation:
-      case Op::kSendGradient:
-      case Op::kSendEvaluation:
-        c.wait_send_s += seconds;
-        break;
-      case Op::kReduce:
-      case Op::kNorm:
-        c.reduce_s += seconds;
-        break;
-      case Op::kPin:
-      case Op::kUnpin:
-        break;
-    }
-  });
 }
 
 }  // namespace pipedream

@@ -59,7 +59,6 @@ class StageExecutor {
   // First microbatch of an update and how many of its microbatches hold samples.
   std::pair<int64_t, int64_t> Round(int64_t update) const;
   double LearningRateOf(int64_t update) const;
-  void CountTime(const Instruction& instruction, double seconds);
   absl::Status Describe(const absl::Status& status, const Instruction& instruction) const;
 
   StageState& stage_;
