@@ -20,16 +20,11 @@ absl::Status CheckStages(const TrainingGraph& training, const std::vector<int>& 
                            stage_of.size(), training.forward_nodes);
   }
   const Graph& graph = training.graph;
-  std::vector<bool> owns(std::max(stages, 0), false);
   for (int i = 0; i < training.forward_nodes; ++i) {
     if (stage_of[i] < 0 || stage_of[i] >= stages) {
       return InvalidArgument("node '{}' is put on stage {}, there are {} stages",
                              graph.node(NodeId(i)).name, stage_of[i], stages);
     }
-    owns[stage_of[i]] = true;
-  }
-  for (int s = 0; s < stages; ++s) {
-    if (!owns[s]) return InvalidArgument("stage {} owns no node", s);
   }
   for (int i = 0; i < training.forward_nodes; ++i) {
     for (ValueId id : graph.node(NodeId(i)).inputs) {
@@ -109,8 +104,8 @@ absl::StatusOr<std::vector<SharedParameter>> FindShared(const TrainingGraph& tra
   return shared;
 }
 
-void AssignNodes(const TrainingGraph& training, const std::vector<int>& places,
-                 std::vector<StageGraph>& result) {
+absl::Status AssignNodes(const TrainingGraph& training, const std::vector<int>& places,
+                         std::vector<StageGraph>& result) {
   for (int i = 0; i < training.graph.node_count(); ++i) {
     StageGraph& stage = result[places[i]];
     switch (training.pass[i]) {
@@ -125,6 +120,10 @@ void AssignNodes(const TrainingGraph& training, const std::vector<int>& places,
         break;
     }
   }
+  for (size_t s = 0; s < result.size(); ++s) {
+    if (result[s].forward.empty()) return InvalidArgument("stage {} owns no node", s);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AssignMessages(const TrainingGraph& training, const std::vector<ValueFlow>& flow,
@@ -243,7 +242,7 @@ absl::StatusOr<std::vector<StageGraph>> CutStages(const TrainingGraph& training,
   const std::vector<int> places = PlacesOf(training, stage_of, SumPlace::kProducer);
   const std::vector<ValueFlow> flow = FlowOf(training, places);
   std::vector<StageGraph> result(stages);
-  AssignNodes(training, places, result);
+  PD_RETURN_IF_ERROR(AssignNodes(training, places, result));
   PD_RETURN_IF_ERROR(AssignMessages(training, flow, result));
   for (StageGraph& stage : result) {
     CompleteInputGradient(training, stage);

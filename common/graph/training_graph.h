@@ -103,10 +103,10 @@ struct StageGraph {
 // [0, stages) must own a node. A value goes straight from the stage that makes it to each stage
 // that reads it. Where a value's gradient comes from several readers, what comes from one stage is
 // added there, what comes from several on the stage that made the value; the order of addition is
-// the training graph's. With `share_parameters` several stages may read one parameter, if
-// `training` was made for `stage_of`. kInvalidArgument names the edge that runs backward, the empty
-// stage, or the parameter that is read in two stages (with sharing: that has no gradient in one of
-// them).
+// the training graph's. Running statistics are updated where they are made, whatever stage_of says.
+// With `share_parameters` several stages may read one parameter, if `training` was made for
+// `stage_of`. kInvalidArgument names the edge that runs backward, the empty stage, or the parameter
+// that is read in two stages (with sharing: that has no gradient in one of them).
 absl::StatusOr<std::vector<StageGraph>> CutStages(const TrainingGraph& training,
                                                   const std::vector<int>& stage_of, int stages,
                                                   bool share_parameters = false);

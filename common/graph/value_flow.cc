@@ -11,6 +11,12 @@ std::vector<int> PlacesOf(const TrainingGraph& training, const std::vector<int>&
   for (int i = 0; i < graph.node_count(); ++i) {
     int& place = places[i];
     place = place_of[training.origin[i].value()];
+    if (std::ranges::binary_search(training.state_updates, NodeId(i))) {
+      for (ValueId id : graph.node(NodeId(i)).inputs) {
+        const NodeId maker = id == kNoValue ? kNoNode : graph.value(id).producer;
+        if (maker != kNoNode) place = places[maker.value()];
+      }
+    }
     const ValueId summed = training.sum_of[i];
     if (summed == kNoValue) continue;
     const NodeId producer = graph.value(summed).producer;

@@ -16,7 +16,8 @@ enum class SumPlace {
 
 // Per node of the graph, given place_of[forward node]. A gradient node's place is that of its
 // origin; but a value's gradients that come from one place are added there, and else as
-// `sum_place` says. (A parameter is made nowhere: its gradients are added where it is read.)
+// `sum_place` says. (A parameter is made nowhere: its gradients are added where it is read.) A node
+// that only updates running statistics is where these are made: evaluation reads them there.
 std::vector<int> PlacesOf(const TrainingGraph& training, const std::vector<int>& place_of,
                           SumPlace sum_place);
 

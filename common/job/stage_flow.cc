@@ -64,6 +64,8 @@ absl::Status SetStageFlow(const Model& model, const JobSpec& spec, const std::ve
         CutStages(evaluation, EvaluationStages(training, stage_of, evaluation), stages, true));
     note(graphs);
   }
+  // A gradient may go where no value came from: an Add hands its own on.
+  for (const auto& [from, to] : backward) forward.emplace(to, from);
   std::vector<ScheduleEdge> edges;
   for (const auto& [from, to] : forward) {
     edges.push_back({from, to, backward.contains({to, from})});

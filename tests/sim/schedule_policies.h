@@ -50,6 +50,18 @@ inline int64_t MinibatchOf(const DrawnPipeline& p, int, int64_t unit) {
   return unit / p.microbatches;
 }
 
+inline int64_t MostReplicas(const DrawnPipeline& p) {
+  return *std::max_element(p.replicas.begin(), p.replicas.end());
+}
+// A replica may have no more microbatches in flight than a minibatch gives it.
+inline int64_t LeastOfAsynchronous(const DrawnPipeline& p) {
+  int64_t least = MostReplicas(p);
+  for (size_t s = 0; s < p.replicas.size(); ++s) {
+    least = std::max(least, p.depth[s] * p.replicas[s]);
+  }
+  return least;
+}
+
 inline const SchedulePolicy kSchedulePolicies[] = {
     {.schedule = "pipedream",
      .forward_version =
@@ -57,6 +69,50 @@ inline const SchedulePolicy kSchedulePolicies[] = {
            return std::max<int64_t>(0, t / p.replicas[s] - p.depth[s]);
          },
      .units_per_update = UnitsOfRound},
+    {.schedule = "pipedream_vsync",
+     .replicated = false,
+     .forward_version =
+         [](const DrawnPipeline& p, int, int64_t t) {
+           return std::max<int64_t>(0, t - p.depth[0]);
+         },
+     .units_per_update = UnitsOfRound},
+    {.schedule = "2bw",
+     .microbatches = true,
+     .clips = true,
+     .forward_version =
+         [](const DrawnPipeline& p, int s, int64_t u) {
+           return std::max<int64_t>(0, MinibatchOf(p, s, u) - 1);
+         },
+     .units_per_update = UnitsOfMinibatch,
+     .least_microbatches = LeastOfAsynchronous},
+    {.schedule = "paci",
+     .microbatches = true,
+     .forward_version =
+         [](const DrawnPipeline& p, int s, int64_t u) {
+           // Microbatches whose backwards are done before this forward.
+           return std::max<int64_t>(0, u - p.depth[s] * p.replicas[s]) / p.microbatches;
+         },
+     .backward_version = MinibatchOf,
+     .units_per_update = UnitsOfMinibatch,
+     .least_microbatches = MostReplicas},
+    {.schedule = "zb_h1",
+     .synchronous = true,
+     .microbatches = true,
+     .clips = true,
+     .forward_version = MinibatchOf,
+     .units_per_update = UnitsOfMinibatch},
+    {.schedule = "zb_h2",
+     .synchronous = true,
+     .microbatches = true,
+     .clips = true,
+     .forward_version = MinibatchOf,
+     .units_per_update = UnitsOfMinibatch},
+    {.schedule = "sequential",
+     .synchronous = true,
+     .microbatches = true,
+     .clips = true,
+     .forward_version = MinibatchOf,
+     .units_per_update = UnitsOfMinibatch},
     {.schedule = "1f1b",
      .synchronous = true,
      .microbatches = true,

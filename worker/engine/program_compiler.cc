@@ -175,8 +175,11 @@ absl::Status ProgramCompiler::Compile(const std::vector<NodeId>& nodes,
 // Gradients that could not be written where they belong are copied there at the end.
 absl::Status ProgramCompiler::FinishGradients() {
   for (auto [gradient, index] : buffers_.gradient_targets()) {
+    if (gradients_done_.contains(index)) continue;
     const Home& home = buffers_.home(gradient);
-    if (home.buffer < 0 || gradients_done_.contains(index)) continue;
+    if (home.buffer < 0)
+      return Internal("no program makes the gradient of '{}'",
+                      buffers_.layout().parameters[index].name);
     const TensorSpec& wanted = buffers_.layout().parameters[index].spec;
     ReadAt(home.buffer, static_cast<int>(steps_.size()));
     PendingStep copy{graph_.value(gradient).producer, nullptr, {home.buffer}, {}, 0};

@@ -39,13 +39,12 @@ class Simulation {
 
  private:
   absl::Status Build() {
-    shape_ = MakeScheduleShape(options_.run, options_.replicas, options_.warmup,
-                               NeedsGlobalNorm(options_.spec));
-    shape_.device_of = options_.device_of;
-    PD_RETURN_IF_ERROR(
-        SetStageFlow(*options_.model, options_.spec, options_.stage_of, &shape_));
-    PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs,
-                        MakePrograms(options_.spec.schedule, shape_));
+    std::vector<StageProgram> programs = options_.programs;
+    if (programs.empty()) {
+      PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options_));
+      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec.schedule, shape));
+    }
+    shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
       PD_ASSIGN_OR_RETURN(
@@ -181,6 +180,14 @@ class Simulation {
 };
 
 }  // namespace
+
+absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options) {
+  ScheduleShape shape = MakeScheduleShape(options.run, options.replicas, options.warmup,
+                                          NeedsGlobalNorm(options.spec));
+  shape.device_of = options.device_of;
+  PD_RETURN_IF_ERROR(SetStageFlow(*options.model, options.spec, options.stage_of, &shape));
+  return shape;
+}
 
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options) {
   return Simulation(options).Run();

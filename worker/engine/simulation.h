@@ -13,6 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/graph/model.h"
 #include "common/job/job_spec.h"
+#include "common/schedule/stage_program.h"
 #include "worker/engine/recompute.h"
 #include "worker/engine/stage_monitor.h"
 
@@ -31,6 +32,8 @@ struct SimulationOptions {
   // Which executor steps next is chosen at random from this; results must not depend on it.
   uint64_t interleaving = 0;
   Recompute recompute = {};
+  // Run these, in the order of WorkersOf, instead of the named schedule's.
+  std::vector<StageProgram> programs;
 };
 
 struct SimulationResult {
@@ -39,6 +42,9 @@ struct SimulationResult {
   std::map<std::string, Tensor> weights;   // parameters and running statistics
   int64_t memory_bytes = 0;                // of all stages
 };
+
+// The shape of the simulated schedule. Errors: as SetStageFlow.
+absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
 
 // kInternal "deadlock" with what every executor waits for, should the table be wrong.
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options);

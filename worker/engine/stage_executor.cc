@@ -84,7 +84,7 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
   absl::StatusOr<bool> done = Execute(instruction);
   if (!done.ok()) return Describe(done.status(), instruction);
   if (!*done) return Outcome::kBlocked;
-  CountTime(instruction, ToSeconds(clock_->Now() - begun_at_));
+  monitor_.AddTime(instruction.op, ToSeconds(clock_->Now() - begun_at_));
   begun_ = false;
   cursor_.Next();
   return cursor_.done() && !sums_pending() ? Outcome::kDone : Outcome::kProgress;
@@ -254,43 +254,6 @@ absl::StatusOr<bool> StageExecutor::Update(const Instruction& instruction) {
   }
   PD_RETURN_IF_ERROR(runner.Update(instruction, verdict.scale, verdict.skip));
   return true;
-}
-
-void StageExecutor::CountTime(const Instruction& instruction, double seconds) {
-  monitor_.Count([&](StageCounters& c) {
-    switch (instruction.op) {
-      case Op::kForward:
-      case Op::kEvaluate:
-        c.forward_s += seconds;
-        break;
-      case Op::kBackward:
-      case Op::kBackwardInput:
-      case Op::kBackwardWeight:
-        c.backward_s += seconds;
-        break;
-      case Op::kStep:
-        c.step_s += seconds;
-        break;
-      case Op::kReceiveActivation:
-      case Op::kReceiveGradient:
-      case Op::kReceiveEvaluation:
-        c.wait_receive_s += seconds;
-        break;
-      case Op::kSendActivation:
-      case Op::kSendGradient:
-      case Op::kSendEvaluation:
-        c.wait_send_s += seconds;
-        break;
-      case Op::kReduce:
-      case Op::kTie:
-      case Op::kNorm:
-        c.reduce_s += seconds;
-        break;
-      case Op::kPin:
-      case Op::kUnpin:
-        break;
-    }
-  });
 }
 
 }  // namespace pipedream

@@ -62,7 +62,6 @@ class StageExecutor {
   // Puts the tied parameters' whole gradients into the stage's sum.
   void TakeTiedGradients(int chunk, int64_t update);
 
-  void CountTime(const Instruction& instruction, double seconds);
   absl::Status Describe(const absl::Status& status, const Instruction& instruction) const;
 
   const StageProgram& program_;

@@ -62,4 +62,41 @@ std::vector<EvaluationSum> StageMonitor::TakeEvaluations() {
   return std::exchange(evaluations_, {});
 }
 
+void StageMonitor::AddTime(Op op, double seconds) {
+  Count([&](StageCounters& c) {
+    switch (op) {
+      case Op::kForward:
+      case Op::kEvaluate:
+        c.forward_s += seconds;
+        break;
+      case Op::kBackward:
+      case Op::kBackwardInput:
+      case Op::kBackwardWeight:
+        c.backward_s += seconds;
+        break;
+      case Op::kStep:
+        c.step_s += seconds;
+        break;
+      case Op::kReceiveActivation:
+      case Op::kReceiveGradient:
+      case Op::kReceiveEvaluation:
+        c.wait_receive_s += seconds;
+        break;
+      case Op::kSendActivation:
+      case Op::kSendGradient:
+      case Op::kSendEvaluation:
+        c.wait_send_s += seconds;
+        break;
+      case Op::kReduce:
+      case Op::kTie:
+      case Op::kNorm:
+        c.reduce_s += seconds;
+        break;
+      case Op::kPin:
+      case Op::kUnpin:
+        break;
+    }
+  });
+}
+
 }  // namespace pipedream

@@ -53,6 +53,8 @@ class StageMonitor {
     MutexLock lock(mutex_);
     change(counters_);
   }
+  // What an instruction took, under its kind's counter.
+  void AddTime(Op op, double seconds);
   StageCounters counters() const;
   void AddLoss(int64_t minibatch, double loss_sum, int64_t samples);
   void AddEvaluation(const EvaluationSum& share);

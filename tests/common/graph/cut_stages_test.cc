@@ -178,6 +178,19 @@ TEST(CutStagesTest, AnInputIsListedWhereverItIsReadAndNeverTransferred) {
   EXPECT_THAT(stages[0].sent, ElementsAre(To(1, {a})));
 }
 
+// Or evaluation, which reads them where it normalises, would find them as they began.
+TEST(CutStagesTest, RunningStatisticsAreUpdatedWhereTheyAreMade) {
+  TrainingGraph training = Residual();
+  ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> stages,
+                       CutStages(training, SplitAt(training, {"update"}), 2));
+  EXPECT_THAT(Names(training.graph, stages[0].states),
+              ElementsAre("running_mean", "running_variance"));
+  EXPECT_THAT(stages[1].states, IsEmpty());
+  EXPECT_THAT(stages[0].sent, ElementsAre(To(1, {training.graph.FindValue("bn:0")})));
+  EXPECT_THAT(CutStages(training, SplitAt(training, {"update", "relu1"}), 3),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stage 1 owns no node")));
+}
+
 TEST(CutStagesTest, AParameterReadInTwoStagesIsRefused) {
   std::mt19937 random(1);
   GraphBuilder builder;

@@ -52,7 +52,8 @@ inline std::vector<int> RandomStages(const TrainingGraph& training, int stages,
       // Small steps, or the last stage would take nearly all.
       const int step = random() % 3 == 0 ? static_cast<int>(random() % stages) : 0;
       stage_of.push_back(std::min(least + step, stages - 1));
-      owns[stage_of.back()] = true;
+      // A node that only updates statistics follows those that make them.
+      if (!graph.node(NodeId(i)).outputs.empty()) owns[stage_of.back()] = true;
     }
     if (std::ranges::count(owns, false) == 0) return stage_of;
   }

@@ -1,0 +1,202 @@
+#include "worker/engine/stage_executor.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+#include "common/schedule/schedules.h"
+#include "examples/models/onnx_writer.h"
+#include "tests/support/small_job.h"
+#include "tests/support/status_matchers.h"
+#include "worker/engine/simulation.h"
+
+namespace pipedream {
+namespace {
+
+// relu1 is read by conv2, by the first and by the second addition.
+std::shared_ptr<const Model> SkipModel(const std::string& folder) {
+  OnnxWriter w("skips", {1, 8, 8}, 4);
+  std::string relu1 =
+      w.Relu("relu1", w.BatchNorm("bn1", w.Conv("conv1", "x", 1, 4, 3, 1, 1, true), 4));
+  std::string x = w.Relu("relu2", w.Conv("conv2", relu1, 4, 4, 3, 1, 1, true));
+  x = w.Dropout("drop", w.Add("add1", x, relu1), 0.25f);
+  x = w.Relu("relu3", w.BatchNorm("bn3", w.Conv("conv3", x, 4, 4, 3, 1, 1, false), 4));
+  x = w.Flatten("flatten", w.MaxPool("pool", w.Add("add2", x, relu1), 2, 2, 0));
+  EXPECT_TRUE(w.Write(w.Linear("fc", x, 64, 5), 5, folder + "/skips.onnx"));
+  auto model = Model::Load(folder + "/skips.onnx");
+  EXPECT_OK(model);
+  return *model;
+}
+
+TrainingGraph TrainingOf(const Model& model, const JobSpec& spec) {
+  auto forward = model.Bind({2, GraphForm::kTraining, {}, {}});
+  EXPECT_OK(forward);
+  auto training = MakeTrainingGraph(*forward, spec.loss);
+  EXPECT_OK(training);
+  return *std::move(training);
+}
+
+SimulationOptions Options(const SmallJob& job, std::shared_ptr<const Model> model,
+                          const JobSpec& spec, std::vector<int> replicas) {
+  SimulationOptions options;
+  options.model = std::move(model);
+  options.spec = spec;
+  options.train = job.train();
+  options.evaluation = job.evaluation();
+  options.run = MakeRunShape(spec, job.train()->rows(), job.evaluation()->rows());
+  const int stages = static_cast<int>(replicas.size());
+  const TrainingGraph training = TrainingOf(*options.model, spec);
+  for (int n = 0; n < training.forward_nodes; ++n) {
+    // A batch normalisation stays with its convolution: it sums in the layout that it is given, and
+    // what comes in a message is row-major.
+    const bool stays = training.graph.node(NodeId(n)).op == "BatchNormalization";
+    options.stage_of.push_back(stays ? options.stage_of.back()
+                                     : n * stages / training.forward_nodes);
+  }
+  options.replicas = std::move(replicas);
+  return options;
+}
+
+std::vector<StageProgram> ProgramsOf(const SimulationOptions& options) {
+  auto shape = ShapeOf(options);
+  EXPECT_OK(shape);
+  auto programs = MakePrograms(options.spec.schedule, *shape);
+  EXPECT_OK(programs);
+  return *std::move(programs);
+}
+
+void Replace(StageProgram* program, std::vector<Instruction> instructions) {
+  ProgramBlock block;
+  block.body = std::move(instructions);
+  program->blocks = {std::move(block)};
+}
+
+// Every backward in two parts, the second as late as slots and updates allow.
+void SplitBackward(StageProgram* program) {
+  std::vector<Instruction> out, waiting;
+  auto flush = [&] {
+    out.insert(out.end(), waiting.begin(), waiting.end());
+    waiting.clear();
+  };
+  for (Instruction instruction : Unroll(*program)) {
+    const bool reuses = instruction.op == Op::kForward &&
+                        std::ranges::count(waiting, instruction.slot, &Instruction::slot) > 0;
+    const bool updates = instruction.op == Op::kStep || instruction.op == Op::kReduce;
+    if (reuses || updates) flush();
+    if (instruction.op == Op::kBackward) {
+      instruction.op = Op::kBackwardWeight;
+      waiting.push_back(instruction);
+      instruction.op = Op::kBackwardInput;
+    }
+    out.push_back(instruction);
+  }
+  Replace(program, std::move(out));
+}
+
+void ExpectBitEqual(const SimulationResult& a, const SimulationResult& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  ASSERT_EQ(a.evaluations.size(), b.evaluations.size());
+  for (size_t i = 0; i < a.evaluations.size(); ++i)
+    EXPECT_EQ(a.evaluations[i].loss_sum, b.evaluations[i].loss_sum);
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (const auto& [name, tensor] : a.weights) {
+    auto other = b.weights.find(name);
+    ASSERT_NE(other, b.weights.end()) << name;
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes(), other->second.bytes())) << name;
+  }
+}
+
+struct Case {
+  const char* name;
+  const char* schedule;
+  std::vector<int> replicas;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class StageExecutorTest : public testing::TestWithParam<Case> {
+ protected:
+  StageExecutorTest() : spec_(job_.Spec()) {
+    spec_.schedule = GetParam().schedule;
+    if (spec_.schedule != "pipedream") spec_.microbatches = 3;
+  }
+  SmallJob job_;
+  JobSpec spec_;
+};
+
+TEST_P(StageExecutorTest, BackwardInTwoPartsChangesNothing) {
+  SimulationOptions options = Options(job_, job_.model(), spec_, GetParam().replicas);
+  ASSERT_OK_AND_ASSIGN(SimulationResult fused, Simulate(options));
+  options.programs = ProgramsOf(options);
+  for (StageProgram& program : options.programs) SplitBackward(&program);
+  ASSERT_OK_AND_ASSIGN(SimulationResult split, Simulate(options));
+  ExpectBitEqual(fused, split);
+  options.recompute.enabled = true;
+  ASSERT_OK_AND_ASSIGN(SimulationResult again, Simulate(options));
+  ExpectBitEqual(fused, again);
+}
+
+TEST_P(StageExecutorTest, ComputingAgainChangesNothing) {
+  SimulationOptions options = Options(job_, job_.model(), spec_, GetParam().replicas);
+  ASSERT_OK_AND_ASSIGN(SimulationResult kept, Simulate(options));
+  options.recompute.enabled = true;
+  ASSERT_OK_AND_ASSIGN(SimulationResult again, Simulate(options));
+  ExpectBitEqual(kept, again);
+  options.recompute.checkpoints = {NodeId(3), NodeId(7)};
+  ASSERT_OK_AND_ASSIGN(SimulationResult checkpoints, Simulate(options));
+  ExpectBitEqual(kept, checkpoints);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, StageExecutorTest,
+                         testing::Values(Case{"One", "1f1b", {1}}, Case{"Flush", "1f1b", {1, 1, 1}},
+                                         Case{"GPipe", "gpipe", {1, 1}},
+                                         Case{"Stash", "pipedream", {1, 1, 1}},
+                                         Case{"ReplicatedStash", "pipedream", {2, 1}},
+                                         Case{"ReplicatedFlush", "1f1b", {2, 3}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+class SkipTest : public testing::TestWithParam<int> {};
+
+// Stages that a value skips have no part in its transfer; what is computed stays the same.
+TEST_P(SkipTest, IsBitEqualToTheOneProcessRun) {
+  SmallJob job;
+  JobSpec spec = job.Spec();
+  spec.schedule = "1f1b";
+  spec.microbatches = 3;
+  std::shared_ptr<const Model> model = SkipModel(job.folder());
+  ASSERT_OK_AND_ASSIGN(SimulationResult whole, Simulate(Options(job, model, spec, {1})));
+  SimulationOptions options = Options(job, model, spec, std::vector<int>(GetParam(), 1));
+  ASSERT_OK_AND_ASSIGN(ScheduleShape shape, ShapeOf(options));
+  EXPECT_TRUE(
+      std::ranges::any_of(shape.edges, [](ScheduleEdge e) { return e.to - e.from > 1; }));
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    SCOPED_TRACE(seed);
+    options.interleaving = seed;
+    ASSERT_OK_AND_ASSIGN(SimulationResult skips, Simulate(options));
+    ExpectBitEqual(whole, skips);
+  }
+  options.programs = ProgramsOf(options);
+  for (StageProgram& program : options.programs) SplitBackward(&program);
+  options.recompute.enabled = true;
+  ASSERT_OK_AND_ASSIGN(SimulationResult all, Simulate(options));
+  ExpectBitEqual(whole, all);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, SkipTest, testing::Values(3, 4, 6));
+
+TEST(SkipErrorTest, AProgramOfAnotherCutIsRefused) {
+  SmallJob job;
+  JobSpec spec = job.Spec();
+  spec.schedule = "1f1b";
+  SimulationOptions options = Options(job, SkipModel(job.folder()), spec, {1, 1, 1});
+  // A chain, where the model's values skip stages.
+  ASSERT_OK_AND_ASSIGN(
+      options.programs,
+      MakePrograms("1f1b", MakeScheduleShape(options.run, options.replicas, {}, false)));
+  EXPECT_THAT(Simulate(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          testing::HasSubstr("exchange other messages")));
+}
+
+}  // namespace
+}  // namespace pipedream
