@@ -16,11 +16,11 @@
 
 namespace pipedream {
 
-// A file that the job reads: content-addressed in the coordinator's blob store after upload, or a path
-// below the data root that all daemons share ("shared:train/images.idx3").
+// A file that the job reads: content-addressed in the coordinator's blob store after upload, or a
+// path below the data root that all daemons share ("shared:train/images.idx3").
 struct FileReference {
-  std::string path;      // as the user wrote it
-  std::string sha256;    // set once it is in the blob store
+  std::string path;    // as the user wrote it
+  std::string sha256;  // set once it is in the blob store
   int64_t bytes = 0;
   bool operator==(const FileReference&) const = default;
 };
@@ -31,18 +31,18 @@ enum class OnNonFinite { kStop, kSkip };
 struct JobSpec {
   std::string name;
   FileReference model;
-  std::vector<FileReference> model_data;      // external tensor files, path relative to the model
-  std::vector<ColumnSpec> train_columns;      // ColumnSpec::path is the user's path
-  std::vector<ColumnSpec> evaluation_columns; // empty: no evaluation
-  std::vector<FileReference> data_files;      // every file that the columns name, by path
-  // Folder whose standard files become columns (FindColumns) once the model is known; ResolveAgainstModel
-  // empties it, so it never travels.
+  std::vector<FileReference> model_data;       // external tensor files, path relative to the model
+  std::vector<ColumnSpec> train_columns;       // ColumnSpec::path is the user's path
+  std::vector<ColumnSpec> evaluation_columns;  // empty: no evaluation
+  std::vector<FileReference> data_files;       // every file that the columns name, by path
+  // Folder whose standard files become columns (FindColumns) once the model is known;
+  // ResolveAgainstModel empties it, so it never travels.
   std::string data_folder;
 
   std::vector<LossTerm> loss;
   OptimizerSpec optimizer;
   LrSchedule learning_rate;
-  std::vector<std::string> train_patterns;    // override which tensors train
+  std::vector<std::string> train_patterns;  // override which tensors train
   std::vector<std::string> freeze_patterns;
 
   int64_t epochs = 1;
@@ -53,23 +53,23 @@ struct JobSpec {
   bool evaluate = true;
 
   std::string schedule = "pipedream";
-  int stages = 0;                  // 0: the planner chooses
-  int workers = 0;                 // 0: as many as are idle
-  int max_replicas = 0;            // per stage; 0: no limit; 1: a straight pipeline
-  std::vector<int> warmup;         // per stage; empty: the schedule's rule
+  int stages = 0;           // 0: the planner chooses
+  int workers = 0;          // 0: as many as are idle
+  int max_replicas = 0;     // per stage; 0: no limit; 1: a straight pipeline
+  std::vector<int> warmup;  // per stage; empty: the schedule's rule
   std::string transport = "auto";
   OnNonFinite on_nonfinite = OnNonFinite::kStop;
-  bool replica_lr = true;          // scale a replicated stage's rate by r_s / r_0 (planner.md 4)
-  double start_timeout_s = 600;    // waiting for workers longer than this fails the job; 0: never
+  bool replica_lr = true;        // scale a replicated stage's rate by r_s / r_0 (planner.md 4)
+  double start_timeout_s = 600;  // waiting for workers longer than this fails the job; 0: never
   bool operator==(const JobSpec&) const = default;
 };
 
-// kInvalidArgument names the field by its path in the job file ("optimizer.lr"), the value, and what
-// is allowed. Checks what needs no model and no data.
+// kInvalidArgument names the field by its path in the job file ("optimizer.lr"), the value, and
+// what is allowed. Checks what needs no model and no data.
 absl::Status Validate(const JobSpec& spec);
 
-// YAML job file (docs/job-file.md). kInvalidArgument names file, line, field and value; for an unknown
-// key also the nearest known one. Not yet validated.
+// YAML job file (docs/job-file.md). kInvalidArgument names file, line, field and value; for an
+// unknown key also the nearest known one. Not yet validated.
 absl::StatusOr<JobSpec> ParseJobYaml(std::string_view text, std::string_view file_name);
 // The inverse for everything that a job file can say (digests and sizes are not part of it).
 std::string FormatJobYaml(const JobSpec& spec);

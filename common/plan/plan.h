@@ -8,8 +8,8 @@
 
 namespace pipedream {
 
-struct MemoryPrediction {   // bytes, per replica
-  int64_t weights = 0;      // all versions
+struct MemoryPrediction {  // bytes, per replica
+  int64_t weights = 0;     // all versions
   int64_t gradients = 0;
   int64_t optimizer = 0;
   int64_t activations = 0;  // all slots
@@ -22,18 +22,18 @@ struct MemoryPrediction {   // bytes, per replica
 };
 
 struct PlanStage {
-  int first_node = 0;                  // forward nodes [first_node, last_node] in graph order
+  int first_node = 0;  // forward nodes [first_node, last_node] in graph order
   int last_node = 0;
   std::string first_node_name;
   std::string last_node_name;
-  std::vector<std::string> workers;    // one per replica
-  int warmup = 0;                      // forwards before the first backward
-  int versions = 1;                    // weight versions alive at most
-  double compute_s = 0;                // per microbatch on one replica
-  double sync_s = 0;                   // all-reduce per update
-  double send_s = 0;                   // to the next stage, activation and gradient
+  std::vector<std::string> workers;  // one per replica
+  int warmup = 0;                    // forwards before the first backward
+  int versions = 1;                  // weight versions alive at most
+  double compute_s = 0;              // per microbatch on one replica
+  double sync_s = 0;                 // all-reduce per update
+  double send_s = 0;                 // to the next stage, activation and gradient
   int64_t parameter_bytes = 0;
-  int64_t sent_bytes = 0;              // per microbatch to the next stage, both directions
+  int64_t sent_bytes = 0;  // per microbatch to the next stage, both directions
   MemoryPrediction memory;
   bool operator==(const PlanStage&) const = default;
 
@@ -41,28 +41,28 @@ struct PlanStage {
 };
 
 struct PlanAlternative {
-  std::string name;       // "data parallel", "straight pipeline", "one worker"
-  std::string config;     // "4", "1-1-1-1"
-  double step_s = 0;      // predicted seconds per minibatch; 0: not feasible
-  std::string reason;     // why it lost, or why it does not fit
+  std::string name;    // "data parallel", "straight pipeline", "one worker"
+  std::string config;  // "4", "1-1-1-1"
+  double step_s = 0;   // predicted seconds per minibatch; 0: not feasible
+  std::string reason;  // why it lost, or why it does not fit
   bool operator==(const PlanAlternative&) const = default;
 };
 
 struct Plan {
-  std::string schedule;                // "pipedream"
-  std::string rule;                    // cost rule that chose it: "paper"
+  std::string schedule;  // "pipedream"
+  std::string rule;      // cost rule that chose it: "paper"
   std::vector<PlanStage> stages;
   // Device of each stage where some have several (ScheduleShape::device_of); else empty. The stages
   // of a device name the same workers.
   std::vector<int> device_of;
-  double step_s = 0;                   // predicted seconds per minibatch in steady state
-  double bubble = 0;                   // predicted idle share of the busiest stage's row, 0..1
+  double step_s = 0;  // predicted seconds per minibatch in steady state
+  double bubble = 0;  // predicted idle share of the busiest stage's row, 0..1
   std::vector<PlanAlternative> alternatives;
   std::vector<std::string> warnings;
   double planning_s = 0;
   bool operator==(const Plan&) const = default;
 
-  std::string config() const;          // "2-1-1"
+  std::string config() const;  // "2-1-1"
   std::vector<int> replicas() const;
   std::vector<int> warmup() const;
   // Stage of every forward node, for CutStages.

@@ -110,8 +110,7 @@ void Launcher::Run(const ComputePlan& effect) {
 }
 
 absl::StatusOr<PlannedRun> Launcher::Plan(const ComputePlan& effect) {
-  PD_ASSIGN_OR_RETURN(JobFiles files,
-                      JobFiles::Open(*effect.job.spec, blobs_, options_.data_root));
+  PD_ASSIGN_OR_RETURN(JobFiles files, JobFiles::Open(*effect.job.spec, blobs_, options_.data_root));
   PD_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, Model::Load(files.model_path()));
   return PlanRun(effect, *model);
 }

@@ -25,8 +25,8 @@ absl::StatusOr<PlannedRun> PlanRun(const ComputePlan& request, const Model& mode
   plan_request.warmup = spec.warmup;
   Duration begin = SystemClock()->Now();
   PD_ASSIGN_OR_RETURN(Plan plan, MakePlan(plan_request));
-  ScheduleShape shape = MakeScheduleShape(request.job.run, plan.replicas(), plan.warmup(),
-                                          NeedsGlobalNorm(spec));
+  ScheduleShape shape =
+      MakeScheduleShape(request.job.run, plan.replicas(), plan.warmup(), NeedsGlobalNorm(spec));
   shape.device_of = plan.device_of;
   PD_RETURN_IF_ERROR(SetStageFlow(model, spec, plan.stage_of(), &shape));
   PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, MakePrograms(spec.schedule, shape));

@@ -71,18 +71,14 @@ inline const SchedulePolicy kSchedulePolicies[] = {
      .units_per_update = UnitsOfRound},
     {.schedule = "pipedream_vsync",
      .replicated = false,
-     .forward_version =
-         [](const DrawnPipeline& p, int, int64_t t) {
-           return std::max<int64_t>(0, t - p.depth[0]);
-         },
+     .forward_version = [](const DrawnPipeline& p, int,
+                           int64_t t) { return std::max<int64_t>(0, t - p.depth[0]); },
      .units_per_update = UnitsOfRound},
     {.schedule = "2bw",
      .microbatches = true,
      .clips = true,
-     .forward_version =
-         [](const DrawnPipeline& p, int s, int64_t u) {
-           return std::max<int64_t>(0, MinibatchOf(p, s, u) - 1);
-         },
+     .forward_version = [](const DrawnPipeline& p, int s,
+                           int64_t u) { return std::max<int64_t>(0, MinibatchOf(p, s, u) - 1); },
      .units_per_update = UnitsOfMinibatch,
      .least_microbatches = LeastOfAsynchronous},
     {.schedule = "paci",

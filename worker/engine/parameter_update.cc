@@ -50,7 +50,8 @@ bool GradientsAreFinite(const StageState& stage, int64_t update) {
 }
 
 const StoredTensor* UpdateParameters(StageState& stage, int64_t update, const std::byte* from,
-                                     std::byte* to, UpdateArguments* arguments, StepObserver* observer) {
+                                     std::byte* to, UpdateArguments* arguments,
+                                     StepObserver* observer) {
   const StoredTensor* fault = nullptr;
   for (size_t i = 0; i < stage.layout.parameters.size(); ++i) {
     const StoredTensor& p = stage.layout.parameters[i];

@@ -31,6 +31,7 @@ bool GradientsAreFinite(const StageState& stage, int64_t update);
 // `arguments` has rate, scale and step, and room in `state` for the optimizer's state tensors.
 // Returns the first parameter whose gradient is not finite, null if there is none.
 const StoredTensor* UpdateParameters(StageState& stage, int64_t update, const std::byte* from,
-                                     std::byte* to, UpdateArguments* arguments, StepObserver* observer = nullptr);
+                                     std::byte* to, UpdateArguments* arguments,
+                                     StepObserver* observer = nullptr);
 
 }  // namespace pipedream

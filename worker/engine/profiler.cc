@@ -83,9 +83,8 @@ class Profiler {
     one.evaluation_samples = 0;
     PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs,
                         MakePrograms("1f1b", MakeScheduleShape(one, {1}, {}, false)));
-    StageInputs inputs{
-        model_,      spec_, one,     std::vector<int>(training_.forward_nodes, 0),
-        programs[0], 0,     nullptr, nullptr};
+    StageInputs inputs{model_,      spec_, one,     std::vector<int>(training_.forward_nodes, 0),
+                       programs[0], 0,     nullptr, nullptr};
     PD_ASSIGN_OR_RETURN(stage_, BuildStage(inputs, backend_, device_));
     compiled_ = &stage_->training.at(samples);
     auto base = [&](Region region) -> std::byte*& { return bases_.base[static_cast<int>(region)]; };

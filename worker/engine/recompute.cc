@@ -20,11 +20,26 @@ BackwardPlan::BackwardPlan(const TrainingGraph& training, const StageGraph& stag
         }))
       kept_.insert(id);
   }
+  for (NodeId id : stage.forward) {
+    const auto& inputs = graph_.node(id).inputs;
+    if (!kept_.contains(id) && !inputs.empty() &&
+        std::ranges::all_of(inputs, [&](ValueId v) { return FollowsFromWeights(v); }))
+      derived_.insert(id);
+  }
+}
+
+bool BackwardPlan::FollowsFromWeights(ValueId value) const {
+  if (value == kNoValue) return true;
+  const Value& v = graph_.value(value);
+  if (v.kind == ValueKind::kComputed) return derived_.contains(v.producer);
+  return v.kind == ValueKind::kParameter || v.kind == ValueKind::kConstant;
 }
 
 NodeId BackwardPlan::MakerOf(ValueId value) const {
-  if (!enabled_ || value == kNoValue) return kNoNode;
+  if (value == kNoValue) return kNoNode;
   const NodeId maker = graph_.value(value).producer;
+  if (derived_.contains(maker)) return maker;
+  if (!enabled_) return kNoNode;
   return own_.contains(maker) && !kept_.contains(maker) ? maker : kNoNode;
 }
 
@@ -70,6 +85,10 @@ std::vector<NodeId> BackwardPlan::Order(std::vector<NodeId> gradient_nodes) cons
     for (ValueId input : graph_.node(gradient).inputs) {
       const NodeId maker = MakerOf(input);
       if (maker == kNoNode || done.contains(maker)) continue;
+      if (derived_.contains(maker)) {
+        run(maker);
+        continue;
+      }
       const int segment = SegmentOf(maker);
       for (NodeId node : again)
         if (SegmentOf(node) == segment && !done.contains(node)) run(node);

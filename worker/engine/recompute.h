@@ -13,7 +13,8 @@ namespace pipedream {
 struct Recompute {
   // Keep only what enters the stage (model inputs, received values), the checkpoints' outputs, and
   // what cannot be made again: what was read from a running statistic. Otherwise all that backward
-  // reads is kept.
+  // reads is kept but what follows from weights alone (a transposed weight): backward makes that
+  // again of the version that it reads, so that no slot holds copies of weights.
   bool enabled = false;
   // Forward nodes of the training graph, of any stage. They end the segments that are computed
   // again one at a time, the last first.
@@ -40,12 +41,14 @@ class BackwardPlan {
   // Forward nodes to run again for `gradient_nodes`.
   std::set<NodeId> AgainFor(const std::vector<NodeId>& gradient_nodes) const;
   int SegmentOf(NodeId node) const;
+  bool FollowsFromWeights(ValueId value) const;
 
   const TrainingGraph& training_;
   const Graph& graph_;
   const bool enabled_;
   std::set<NodeId> kept_;            // forward nodes of the stage whose outputs are kept
   std::set<NodeId> own_;             // forward nodes of the stage
+  std::set<NodeId> derived_;         // those that read nothing but weights and constants
   std::vector<NodeId> checkpoints_;  // of the stage, ascending
 };
 

@@ -47,12 +47,11 @@ class Simulation {
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
-      PD_ASSIGN_OR_RETURN(
-          worker->state,
-          BuildWorker({options_.model, options_.spec, options_.run, options_.stage_of,
-                       std::move(program), 0, options_.train, options_.evaluation,
-                       options_.recompute},
-                      *backend_, device_.get()));
+      PD_ASSIGN_OR_RETURN(worker->state,
+                          BuildWorker({options_.model, options_.spec, options_.run,
+                                       options_.stage_of, std::move(program), 0, options_.train,
+                                       options_.evaluation, options_.recompute},
+                                      *backend_, device_.get()));
       worker->channels.stages.resize(worker->state->stages.size());
       workers_.push_back(std::move(worker));
     }
@@ -70,7 +69,8 @@ class Simulation {
         const Peer self{stage.stage, stage.replica};
         StageChannels& own = worker->channels.stages[chunk];
         auto channel_to = [&](const Peer& peer, const MessageSizes& sizes) {
-          const int slots = ChannelSlots(worker->state->program.channel_slots, self.stage, peer.stage);
+          const int slots =
+              ChannelSlots(worker->state->program.channel_slots, self.stage, peer.stage);
           return MakeLocalChannel(static_cast<size_t>(slots), sizes.of(peer.stage));
         };
         const StagePeers peers = PeersOf(worker->state->program, static_cast<int>(chunk));
@@ -93,8 +93,9 @@ class Simulation {
     MakeRing(TieGroup(shape_), &WorkerChannels::ties);
     MakeRing(NormGroup(shape_), &WorkerChannels::workers);
     for (auto& worker : workers_) {
-      worker->executor = std::make_unique<StageExecutor>(
-          &worker->state->program, worker->state->pointers(), &worker->channels, &worker->monitor, SystemClock());
+      worker->executor =
+          std::make_unique<StageExecutor>(&worker->state->program, worker->state->pointers(),
+                                          &worker->channels, &worker->monitor, SystemClock());
     }
   }
 

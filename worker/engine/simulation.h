@@ -23,9 +23,9 @@ struct SimulationOptions {
   std::shared_ptr<const Model> model;
   JobSpec spec;  // resolved; names the schedule
   RunShape run;
-  std::vector<int> stage_of;  // per forward node of the training graph
-  std::vector<int> replicas;  // per stage
-  std::vector<int> warmup;    // per stage, or empty: the schedule's rule
+  std::vector<int> stage_of;   // per forward node of the training graph
+  std::vector<int> replicas;   // per stage
+  std::vector<int> warmup;     // per stage, or empty: the schedule's rule
   std::vector<int> device_of;  // per stage, or empty: each its own (ScheduleShape)
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  // may be null

@@ -61,7 +61,8 @@ void StageExecutor::PlaceTiedParts() {
     any |= std::ranges::binary_search(program_.shape.tied_stages, stage.stage.value());
     for (size_t i = 0; i < stage.layout.parameters.size(); ++i) {
       const StoredTensor& p = stage.layout.parameters[i];
-      if (!p.holders.empty()) tied_parts_.push_back({static_cast<int>(chunk), i, offsets.at(p.name)});
+      if (!p.holders.empty())
+        tied_parts_.push_back({static_cast<int>(chunk), i, offsets.at(p.name)});
     }
   }
   if (any) ties_ = std::make_unique<QueuedSum<float>>(channels_.ties.get(), floats, 3);
@@ -71,8 +72,8 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
   PD_RETURN_IF_ERROR(AdvanceSums());
   if (cursor_.done()) {
     if (!sums_pending()) return Outcome::kDone;
-    waiting_.collective = norms_ != nullptr && norms_->pending() ? norms_->collective()
-                                                                 : ties_->collective();
+    waiting_.collective =
+        norms_ != nullptr && norms_->pending() ? norms_->collective() : ties_->collective();
     return Outcome::kBlocked;
   }
   const Instruction instruction = cursor_.Get();
@@ -158,8 +159,7 @@ absl::StatusOr<bool> StageExecutor::Tie(int64_t update) {
   if (program_.replica.value() == 0) {
     for (const TiedPart& part : tied_parts_) {
       const StageState& stage = runners_[part.chunk].state();
-      const std::span<float> own =
-          FloatsOf(stage, update, stage.layout.parameters[part.parameter]);
+      const std::span<float> own = FloatsOf(stage, update, stage.layout.parameters[part.parameter]);
       for (size_t k = 0; k < own.size(); ++k) sum[part.offset + k] += own[k];
     }
   }
@@ -181,8 +181,7 @@ absl::StatusOr<bool> StageExecutor::Norm(int64_t norm) {
   if (norms_ == nullptr) return Internal("the run has no global norm");
   for (size_t chunk = 0; chunk < runners_.size(); ++chunk) {
     const StageState& stage = runners_[chunk].state();
-    if (!speaks_for_tied_ ||
-        stage.stage.value() != program_.shape.tied_stages.front()) {
+    if (!speaks_for_tied_ || stage.stage.value() != program_.shape.tied_stages.front()) {
       continue;
     }
     const int64_t update = UpdateOfNorm(stage.shape, stage.policy, stage.stage, norm);

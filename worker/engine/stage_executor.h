@@ -1,5 +1,5 @@
-// Interprets a StageProgram: runs the instructions of one worker in order, on one thread, and beside
-// them the sums that updates wait for. It knows no schedule by name.
+// Interprets a StageProgram: runs the instructions of one worker in order, on one thread, and
+// beside them the sums that updates wait for. It knows no schedule by name.
 //
 // Threads: Step and Run belong to the executor's thread; Abort and the monitor are for any.
 // Lifetime: borrows everything; the owner keeps it alive until Run has returned.
@@ -73,7 +73,7 @@ class StageExecutor {
 
   bool begun_ = false;  // the instruction under the cursor has been tried
   Duration begun_at_{};
-  Waiting waiting_;  // what Run waits on when Step says kBlocked
+  Waiting waiting_;                           // what Run waits on when Step says kBlocked
   std::unique_ptr<QueuedSum<double>> norms_;  // a squared norm per parameter of the model
   std::unique_ptr<QueuedSum<float>> ties_;
   std::vector<TiedPart> tied_parts_;

@@ -15,7 +15,7 @@ struct StageCounters {
   int64_t backwards = 0;
   int64_t updates = 0;
   int64_t skipped_updates = 0;  // because something was not finite
-  double forward_s = 0;  // evaluation included
+  double forward_s = 0;         // evaluation included
   double backward_s = 0;
   double step_s = 0;
   double wait_receive_s = 0;

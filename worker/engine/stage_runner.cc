@@ -177,7 +177,7 @@ absl::Status StageRunner::LoadSamples(CompiledStage& compiled, const Dataset* da
 }
 
 absl::Status StageRunner::RunProgram(CompiledProgram& program, const MessageKey& key,
-                                       std::byte* state_share) {
+                                     std::byte* state_share) {
   PD_RETURN_IF_ERROR(Unpack(program, key));
   PD_RETURN_IF_ERROR(
       RunSteps(program, bases_, stage_.arena.data() + program.arena_bytes, context_, state_share));

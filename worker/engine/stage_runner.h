@@ -34,12 +34,12 @@ class StageRunner {
 
   const StageState& state() const { return stage_; }
 
-  // Any instruction but U, T and N. False if it must wait, for what `waiting` then says; it is to be
-  // tried again.
+  // Any instruction but U, T and N. False if it must wait, for what `waiting` then says; it is to
+  // be tried again.
   absl::StatusOr<bool> Run(const Instruction& instruction, Waiting* waiting);
 
-  // The update: its gradient times `scale` goes to the optimizer; with `skip` the new version equals
-  // the last, and the optimizer has not seen it.
+  // The update: its gradient times `scale` goes to the optimizer; with `skip` the new version
+  // equals the last, and the optimizer has not seen it.
   absl::Status Update(const Instruction& instruction, double scale, bool skip);
 
  private:

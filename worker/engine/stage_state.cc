@@ -45,9 +45,9 @@ class StageBuilder {
     const CompileOptions options = Options();
     std::vector<int64_t> sizes = MicrobatchSizes(in_.run);
     for (int64_t samples : sizes) {
-      PD_ASSIGN_OR_RETURN(TrainingGraph training,
-                          BindTraining(*in_.model, in_.spec, samples,
-                                       share() ? in_.stage_of : std::vector<int>()));
+      PD_ASSIGN_OR_RETURN(
+          TrainingGraph training,
+          BindTraining(*in_.model, in_.spec, samples, share() ? in_.stage_of : std::vector<int>()));
       PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut,
                           CutStages(training, in_.stage_of, stages, share()));
       PD_ASSIGN_OR_RETURN(CompiledStage compiled, CompileStage(training, cut[index], backend_,

@@ -39,7 +39,8 @@ absl::StatusOr<std::unique_ptr<WorkerState>> BuildWorker(StageInputs inputs,
   ScheduleShape expected = shape;
   PD_RETURN_IF_ERROR(SetStageFlow(*inputs.model, inputs.spec, inputs.stage_of, &expected));
   if (expected.edges != shape.edges || expected.tied_stages != shape.tied_stages)
-    return InvalidArgument("the program's stages exchange other messages than the model's cut does");
+    return InvalidArgument(
+        "the program's stages exchange other messages than the model's cut does");
   const int chunks = static_cast<int>(worker->program.stages().size());
   for (inputs.chunk = 0; inputs.chunk < chunks; ++inputs.chunk) {
     PD_ASSIGN_OR_RETURN(std::unique_ptr<StageState> stage, BuildStage(inputs, backend, device));

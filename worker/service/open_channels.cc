@@ -210,7 +210,8 @@ class ChannelOpener {
     const Peer previous = members[(ring.rank + ring.size - 1) % ring.size];
     Send(Address(next), Edge(Name(Self()), Name(next), what), kRingSlots, kRingMessageBytes,
          &ring.ends->send);
-    Receive(Edge(Name(previous), Name(Self()), what), kRingSlots, kRingMessageBytes, &ring.ends->receive);
+    Receive(Edge(Name(previous), Name(Self()), what), kRingSlots, kRingMessageBytes,
+            &ring.ends->receive);
     return ring;
   }
 

@@ -58,10 +58,10 @@ absl::StatusOr<std::unique_ptr<WorkerState>> StageSession::Build() {
   PD_ASSIGN_OR_RETURN(inputs.program, FromProto(request_.program()));
   PD_RETURN_IF_ERROR(Validate(inputs.run));
   inputs.stage_of = plan.stage_of();
-  // The schedule follows from plan and run; the slice that was sent must be the one they imply. (Who
-  // sends to whom follows from the model; BuildWorker sees to that.)
-  ScheduleShape shape = MakeScheduleShape(inputs.run, plan.replicas(), plan.warmup(),
-                                          NeedsGlobalNorm(inputs.spec));
+  // The schedule follows from plan and run; the slice that was sent must be the one they imply.
+  // (Who sends to whom follows from the model; BuildWorker sees to that.)
+  ScheduleShape shape =
+      MakeScheduleShape(inputs.run, plan.replicas(), plan.warmup(), NeedsGlobalNorm(inputs.spec));
   shape.device_of = plan.device_of;
   shape.edges = inputs.program.shape.edges;
   shape.tied_stages = inputs.program.shape.tied_stages;

@@ -1,5 +1,5 @@
-// What this worker does in one attempt of a job, a stage or several,, from PrepareStage to the end: its files, memory,
-// channels and executor thread.
+// What this worker does in one attempt of a job, a stage or several,, from PrepareStage to the end:
+// its files, memory, channels and executor thread.
 #pragma once
 
 #include <absl/status/status.h>

@@ -1,5 +1,6 @@
 #include "worker/engine/recompute.h"
 
+#include <algorithm>
 #include <random>
 
 #include "tests/common/graph/test_graphs.h"
@@ -108,6 +109,30 @@ TEST(RecomputeStatesTest, RunningStatisticsAreNeverUpdatedAgain) {
   BackwardPlan plan(training, cut[0], {true, {}});
   for (NodeId id : plan.Order(gradients))
     EXPECT_NE(training.graph.node(id).op, "UpdateRunningStatistics");
+}
+
+// A slot would hold a copy of the weights for every microbatch in flight; and where backward reads
+// a newer version than forward did, it must read that version's.
+TEST(RecomputeWeightsTest, WhatFollowsFromWeightsAloneIsNotKept) {
+  std::mt19937 random(1);
+  GraphBuilder builder;
+  ValueId v = builder.AddInput("x", DataType::kFloat32, Shape({2, 3}));
+  ValueId w = builder.AddParameter("w", RandomTensor(Shape({3, 3}), random));
+  v = AddOp(builder, "first", "Tanh", {AddOp(builder, "linear", "MatMul", {v, w})});
+  v = AddOp(builder, "second", "MatMul", {v, AddOp(builder, "squashed", "Tanh", {w})});
+  builder.AddOutput(v);
+  ASSERT_OK_AND_ASSIGN(TrainingGraph training,
+                       MakeTrainingGraph(MustBuild(std::move(builder)), {MseOn("second:0", "y")}));
+  ASSERT_OK_AND_ASSIGN(std::vector<StageGraph> cut,
+                       CutStages(training, std::vector<int>(training.forward_nodes, 0), 1));
+  BackwardPlan plan(training, cut[0], {});
+  std::vector<NodeId> gradients = cut[0].input_gradient;
+  gradients.insert(gradients.end(), cut[0].weight_gradient.begin(), cut[0].weight_gradient.end());
+  const NodeId squashed = FindNode(training.graph, "squashed");
+  for (ValueId kept : plan.Kept(gradients)) {
+    EXPECT_NE(training.graph.value(kept).producer, squashed);
+  }
+  EXPECT_EQ(std::ranges::count(plan.Order(gradients), squashed), 1);
 }
 
 }  // namespace

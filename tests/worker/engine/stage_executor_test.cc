@@ -168,8 +168,7 @@ TEST_P(SkipTest, IsBitEqualToTheOneProcessRun) {
   ASSERT_OK_AND_ASSIGN(SimulationResult whole, Simulate(Options(job, model, spec, {1})));
   SimulationOptions options = Options(job, model, spec, std::vector<int>(GetParam(), 1));
   ASSERT_OK_AND_ASSIGN(ScheduleShape shape, ShapeOf(options));
-  EXPECT_TRUE(
-      std::ranges::any_of(shape.edges, [](ScheduleEdge e) { return e.to - e.from > 1; }));
+  EXPECT_TRUE(std::ranges::any_of(shape.edges, [](ScheduleEdge e) { return e.to - e.from > 1; }));
   for (uint64_t seed = 0; seed < 3; ++seed) {
     SCOPED_TRACE(seed);
     options.interleaving = seed;
