@@ -9,5 +9,6 @@ scripts/setup.sh
 scripts/build.sh "$preset"
 # Fewer OpenMP threads than cores: several tests run at once.
 export OMP_NUM_THREADS=1
-export TSAN_OPTIONS="ignore_noninstrumented_modules=1 ${TSAN_OPTIONS:-}"
+tsan_options="ignore_noninstrumented_modules=1 suppressions='$PWD/tests/tsan.supp'"
+export TSAN_OPTIONS="$tsan_options ${TSAN_OPTIONS:-}"
 ctest --preset "$preset" -j 2 --timeout 300 "$@"

@@ -6,8 +6,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "client/exit_codes.h"
 #include "common/base/file.h"
@@ -94,8 +98,7 @@ class CommandLineTest : public testing::Test {
   }
   // A job that runs through, in three messages.
   void Script(const std::string& id, v1::JobState end) {
-    std::vector<v1::WatchJobResponse>& responses = fake_.watch[id];
-    responses.resize(3);
+    std::vector<v1::WatchJobResponse> responses(3);
     for (v1::WatchJobResponse& response : responses) response.mutable_job()->set_id(id);
     responses[0].mutable_job()->set_state(v1::JOB_STATE_QUEUED);
     responses[1].mutable_job()->set_state(v1::JOB_STATE_RUNNING);
@@ -117,7 +120,14 @@ class CommandLineTest : public testing::Test {
       responses[2].mutable_job()->mutable_failure()->set_message("worker gone");
       responses[2].mutable_job()->mutable_failure()->set_stage(-1);
     }
-    fake_.jobs[id] = responses[2].job();
+    fake_.SetJob(responses[2].job());
+    fake_.SetWatch(id, std::move(responses));
+  }
+  void SetJob(const std::string& id, v1::JobState state = v1::JOB_STATE_UNSPECIFIED) {
+    v1::Job job;
+    job.set_id(id);
+    job.set_state(state);
+    fake_.SetJob(job);
   }
   std::string out() const { return out_.str(); }
   std::string err() const { return err_.str(); }
@@ -130,27 +140,29 @@ class CommandLineTest : public testing::Test {
 };
 
 TEST_F(CommandLineTest, SubmitUploadsWhatIsMissingAndPrintsTheId) {
-  fake_.blobs[Sha256Hex("labels")] = "labels";  // known from an earlier job
+  fake_.AddBlob("labels");  // known from an earlier job
   ASSERT_EQ(Run(SubmitArguments({"--epochs", "3", "-o", "name"})), 0) << err();
   EXPECT_EQ(out(), "new-job\n");
   EXPECT_THAT(err(), HasSubstr("uploaded 2 files"));
   EXPECT_THAT(err(), HasSubstr("pipedream logs -f new-job"));
-  ASSERT_EQ(fake_.submitted.size(), 1u);
-  const v1::SubmitJobRequest& request = fake_.submitted[0];
+  const std::vector<v1::SubmitJobRequest> submitted = fake_.submitted();
+  ASSERT_EQ(submitted.size(), 1u);
+  const v1::SubmitJobRequest& request = submitted[0];
   EXPECT_EQ(request.idempotency_key().size(), 32u);
   EXPECT_EQ(request.spec().epochs(), 3);
   EXPECT_EQ(request.spec().loss(0).output(), "logits");  // resolved against the model
   EXPECT_EQ(request.spec().loss(0).label(), "labels");
   EXPECT_EQ(request.spec().data_files_size(), 2);
+  const std::map<std::string, std::string> blobs = fake_.blobs();
   for (const auto& file : request.spec().data_files()) {
-    EXPECT_TRUE(fake_.blobs.count(file.sha256())) << file.path();
+    EXPECT_TRUE(blobs.count(file.sha256())) << file.path();
   }
-  EXPECT_TRUE(fake_.blobs.count(request.spec().model().sha256()));
+  EXPECT_TRUE(blobs.count(request.spec().model().sha256()));
 }
 
 TEST_F(CommandLineTest, SubmitSendsTheKeyItIsGiven) {
   ASSERT_EQ(Run(SubmitArguments({"--idempotency-key", "k1"})), 0) << err();
-  EXPECT_EQ(fake_.submitted.at(0).idempotency_key(), "k1");
+  EXPECT_EQ(fake_.submitted().at(0).idempotency_key(), "k1");
 }
 
 TEST_F(CommandLineTest, FollowShowsProgressOnStderrAndEndsWithTheJobsExitCode) {
@@ -160,12 +172,10 @@ TEST_F(CommandLineTest, FollowShowsProgressOnStderrAndEndsWithTheJobsExitCode) {
   EXPECT_THAT(err(), HasSubstr("epoch 1/1 step 5/10 loss 0.5000"));
   EXPECT_THAT(err(), HasSubstr("coordinator: running"));
   EXPECT_THAT(err(), HasSubstr("job new-job SUCCEEDED"));
-  fake_.watch.clear();
   Script("new-job", v1::JOB_STATE_FAILED);
   EXPECT_EQ(Run(SubmitArguments({"--wait"})), 100);
   EXPECT_THAT(err(), HasSubstr("worker gone"));
   EXPECT_THAT(err(), Not(HasSubstr("epoch")));
-  fake_.watch.clear();
   Script("new-job", v1::JOB_STATE_CANCELLED);
   EXPECT_EQ(Run(SubmitArguments({"--wait"})), 103);
 }
@@ -180,11 +190,12 @@ TEST_F(CommandLineTest, FollowWithJsonPrintsOneDocument) {
 
 TEST_F(CommandLineTest, DryRunStartsNothing) {
   EXPECT_EQ(Run(SubmitArguments({"--dry-run"})), 0) << err();
-  EXPECT_TRUE(fake_.submitted.empty());
-  EXPECT_TRUE(fake_.blobs.empty());
+  EXPECT_TRUE(fake_.submitted().empty());
+  EXPECT_TRUE(fake_.blobs().empty());
   EXPECT_EQ(Run(SubmitArguments({"--dry-run=server"})), 0) << err();
-  ASSERT_EQ(fake_.submitted.size(), 1u);
-  EXPECT_TRUE(fake_.submitted[0].validate_only());
+  const std::vector<v1::SubmitJobRequest> submitted = fake_.submitted();
+  ASSERT_EQ(submitted.size(), 1u);
+  EXPECT_TRUE(submitted[0].validate_only());
   EXPECT_EQ(Run(SubmitArguments({"--dry-run=maybe"})), kExitUsage);
 }
 
@@ -203,7 +214,7 @@ TEST_F(CommandLineTest, CorruptModelsAreRejectedBeforeAnythingIsSent) {
   std::ofstream(folder_ + "/m.onnx") << "this is no model";
   EXPECT_EQ(Run(SubmitArguments()), kExitRejected);
   EXPECT_THAT(err(), HasSubstr("m.onnx"));
-  EXPECT_TRUE(fake_.blobs.empty());
+  EXPECT_TRUE(fake_.blobs().empty());
 }
 
 TEST_F(CommandLineTest, WrongInputNamesAreRejected) {
@@ -214,7 +225,7 @@ TEST_F(CommandLineTest, WrongInputNamesAreRejected) {
 }
 
 TEST_F(CommandLineTest, RefusalsOfTheCoordinatorKeepTheirReasonInJson) {
-  fake_.submit_error = WithReason(ResourceExhausted("stage 1 needs 9 GiB"), "MEMORY");
+  fake_.SetSubmitError(WithReason(ResourceExhausted("stage 1 needs 9 GiB"), "MEMORY"));
   EXPECT_EQ(Run(SubmitArguments({"-o", "json"})), kExitConflict);
   EXPECT_EQ(out(), "");
   std::string last = err().substr(err().rfind('\n', err().size() - 2) + 1);
@@ -225,11 +236,11 @@ TEST_F(CommandLineTest, RefusalsOfTheCoordinatorKeepTheirReasonInJson) {
 }
 
 TEST_F(CommandLineTest, OtherVersionsAreRefused) {
-  fake_.version = "0.3.0";
+  fake_.SetVersion("0.3.0");
   EXPECT_EQ(Run(SubmitArguments()), kExitVersionSkew);
   EXPECT_THAT(err(), HasSubstr("0.3.0"));
   EXPECT_EQ(Run({"version"}), kExitVersionSkew);
-  fake_.version = "0.2.7";
+  fake_.SetVersion("0.2.7");
   EXPECT_EQ(Run({"version"}), 0);
   EXPECT_THAT(out(), HasSubstr("coordinator 0.2.7"));
   EXPECT_EQ(Run({"version", "--client", "-o", "json"}), 0);
@@ -237,13 +248,15 @@ TEST_F(CommandLineTest, OtherVersionsAreRefused) {
 }
 
 TEST_F(CommandLineTest, PlanPrintsTheTableOrJson) {
-  auto* stage = fake_.plan.add_stages();
+  v1::Plan plan;
+  auto* stage = plan.add_stages();
   stage->set_last_node(0);
   stage->set_first_node_name("fc");
   stage->set_last_node_name("fc");
   stage->add_workers("worker-1");
   stage->set_versions(1);
-  fake_.plan.set_schedule("pipedream");
+  plan.set_schedule("pipedream");
+  fake_.SetPlan(plan);
   auto arguments = SubmitArguments();
   arguments[0] = "plan";
   ASSERT_EQ(Run(arguments), 0) << err();
@@ -255,7 +268,7 @@ TEST_F(CommandLineTest, PlanPrintsTheTableOrJson) {
 }
 
 TEST_F(CommandLineTest, GetJobsReadsAllPagesUpToItsLimit) {
-  for (const char* id : {"j1", "j2", "j3", "j4", "j5"}) fake_.jobs[id].set_id(id);
+  for (const char* id : {"j1", "j2", "j3", "j4", "j5"}) SetJob(id);
   ASSERT_EQ(Run({"get", "jobs", "-o", "name"}), 0) << err();
   EXPECT_EQ(out(), "j1\nj2\nj3\nj4\nj5\n");
   ASSERT_EQ(Run({"get", "jobs", "-o", "name", "--limit", "3"}), 0);
@@ -265,21 +278,22 @@ TEST_F(CommandLineTest, GetJobsReadsAllPagesUpToItsLimit) {
   ASSERT_EQ(Run({"get", "jobs", "--no-headers"}), 0);
   EXPECT_THAT(out(), Not(HasSubstr("STATE")));
   ASSERT_EQ(Run({"get", "jobs", "--state", "running,queued"}), 0);
-  EXPECT_EQ(fake_.states_asked, (std::set<int>{v1::JOB_STATE_RUNNING, v1::JOB_STATE_QUEUED}));
+  EXPECT_EQ(fake_.states_asked(), (std::set<int>{v1::JOB_STATE_RUNNING, v1::JOB_STATE_QUEUED}));
 }
 
 TEST_F(CommandLineTest, GetJobExitStatus) {
-  fake_.jobs["j"].set_state(v1::JOB_STATE_RUNNING);
+  SetJob("j", v1::JOB_STATE_RUNNING);
   EXPECT_EQ(Run({"get", "job", "j", "--exit-status"}), 101);
-  fake_.jobs["j"].set_state(v1::JOB_STATE_FAILED);
+  SetJob("j", v1::JOB_STATE_FAILED);
   EXPECT_EQ(Run({"get", "job", "j", "--exit-status"}), 100);
   EXPECT_EQ(Run({"get", "jobs", "--exit-status"}), kExitUsage);
 }
 
 TEST_F(CommandLineTest, GetWorkersWide) {
-  fake_.workers.resize(1);
-  fake_.workers[0].set_id("worker-1");
-  fake_.workers[0].set_control_address("127.0.0.1:5");
+  v1::Worker worker;
+  worker.set_id("worker-1");
+  worker.set_control_address("127.0.0.1:5");
+  fake_.SetWorkers({worker});
   ASSERT_EQ(Run({"get", "workers", "-o", "wide"}), 0) << err();
   EXPECT_THAT(out(), HasSubstr("127.0.0.1:5"));
   EXPECT_EQ(Run({"get", "workers", "worker-9"}), kExitNotFound);
@@ -307,7 +321,7 @@ TEST_F(CommandLineTest, LogsPrintsEachEventOnce) {
 }
 
 TEST_F(CommandLineTest, CancelSaysWhatCameOfIt) {
-  fake_.jobs["j"].set_id("j");
+  SetJob("j");
   EXPECT_EQ(Run({"cancel", "j"}), 0);
   EXPECT_EQ(out(), "job j cancelled\n");
   EXPECT_EQ(Run({"cancel", "k"}), kExitNotFound);
@@ -315,15 +329,15 @@ TEST_F(CommandLineTest, CancelSaysWhatCameOfIt) {
 
 TEST_F(CommandLineTest, ExportWritesTheTrainedModel) {
   std::string trained(3000, 'm');
-  v1::Job& job = fake_.jobs["j"];
-  job.set_id("j");
-  job.set_state(v1::JOB_STATE_RUNNING);
+  SetJob("j", v1::JOB_STATE_RUNNING);
   std::string path = folder_ + "/trained.onnx";
   EXPECT_EQ(Run({"export", "j", "--onnx", path}), kExitConflict);
   EXPECT_THAT(err(), HasSubstr("RUNNING"));
+  v1::Job job;
+  job.set_id("j");
   job.set_state(v1::JOB_STATE_SUCCEEDED);
-  job.set_result_sha256(Sha256Hex(trained));
-  fake_.blobs[Sha256Hex(trained)] = trained;
+  job.set_result_sha256(fake_.AddBlob(trained));
+  fake_.SetJob(job);
   ASSERT_EQ(Run({"export", "j", "--onnx", path}), 0) << err();
   ASSERT_OK_AND_ASSIGN(std::string content, ReadFile(path, 1 << 20));
   EXPECT_EQ(content, trained);
@@ -385,7 +399,7 @@ TEST_F(CommandLineTest, JobFilesCanComeFromStandardInput) {
                      "/m.onnx\nloss: cross_entropy\ndata: {train: {x: " + folder_ +
                      "/x.npy, y: " + folder_ + "/y.npy}}\nepochs: 4\n";
   ASSERT_EQ(Run({"submit", "-f", "-", "--set", "epochs=6"}, yaml), 0) << err();
-  EXPECT_EQ(fake_.submitted.at(0).spec().epochs(), 6);
+  EXPECT_EQ(fake_.submitted().at(0).spec().epochs(), 6);
   EXPECT_EQ(Run({"submit", "-f", "-"}, yaml + "epoch: 3\n"), kExitRejected);
   EXPECT_THAT(err(), HasSubstr("standard input:5"));
 }

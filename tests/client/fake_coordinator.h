@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -16,28 +17,67 @@
 
 namespace pipedream {
 
+// Thread-safe.
 class FakeCoordinator : public v1::CoordinatorService::Service {
  public:
-  // Set before calls, read after them.
-  std::string version = "0.1.0";
-  std::map<std::string, v1::Job> jobs;
-  std::map<std::string, std::vector<v1::WatchJobResponse>> watch;  // what WatchJob sends
-  std::map<std::string, std::string> blobs;
-  std::vector<v1::Worker> workers;
-  absl::Status submit_error;
-  v1::Plan plan;
-  std::vector<v1::SubmitJobRequest> submitted;
-  std::set<int> states_asked;
+  // What it answers. Later settings replace earlier ones.
+  void SetVersion(std::string version) {
+    MutexLock lock(mutex_);
+    version_ = std::move(version);
+  }
+  void SetJob(const v1::Job& job) {
+    MutexLock lock(mutex_);
+    jobs_[job.id()] = job;
+  }
+  void SetWatch(const std::string& id, std::vector<v1::WatchJobResponse> responses) {
+    MutexLock lock(mutex_);
+    watch_[id] = std::move(responses);
+  }
+  // Returns its hash.
+  std::string AddBlob(std::string content) {
+    std::string hash = Sha256Hex(content);
+    MutexLock lock(mutex_);
+    blobs_[hash] = std::move(content);
+    return hash;
+  }
+  void SetWorkers(std::vector<v1::Worker> workers) {
+    MutexLock lock(mutex_);
+    workers_ = std::move(workers);
+  }
+  void SetSubmitError(absl::Status error) {
+    MutexLock lock(mutex_);
+    submit_error_ = std::move(error);
+  }
+  void SetPlan(const v1::Plan& plan) {
+    MutexLock lock(mutex_);
+    plan_ = plan;
+  }
+
+  // What it was sent.
+  std::map<std::string, std::string> blobs() const {
+    MutexLock lock(mutex_);
+    return blobs_;
+  }
+  std::vector<v1::SubmitJobRequest> submitted() const {
+    MutexLock lock(mutex_);
+    return submitted_;
+  }
+  std::set<int> states_asked() const {
+    MutexLock lock(mutex_);
+    return states_asked_;
+  }
 
   grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
                           v1::GetVersionResponse* response) override {
-    response->set_version(version);
+    MutexLock lock(mutex_);
+    response->set_version(version_);
     return grpc::Status::OK;
   }
   grpc::Status FindBlobs(grpc::ServerContext*, const v1::FindBlobsRequest* request,
                          v1::FindBlobsResponse* response) override {
+    MutexLock lock(mutex_);
     for (const auto& hash : request->sha256()) {
-      if (blobs.count(hash)) response->add_present(hash);
+      if (blobs_.count(hash)) response->add_present(hash);
     }
     return grpc::Status::OK;
   }
@@ -50,52 +90,64 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
       content += request.data();
     }
     if (Sha256Hex(content) != hash) return grpc::Status(grpc::StatusCode::DATA_LOSS, "hash");
-    blobs[hash] = content;
+    MutexLock lock(mutex_);
+    blobs_[hash] = content;
     return grpc::Status::OK;
   }
   grpc::Status DownloadBlob(grpc::ServerContext*, const v1::DownloadBlobRequest* request,
                             grpc::ServerWriter<v1::BlobChunk>* writer) override {
-    if (!blobs.count(request->sha256())) {
-      return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such blob");
-    }
     v1::BlobChunk chunk;
-    chunk.set_data(blobs[request->sha256()].substr(request->offset()));
+    {
+      MutexLock lock(mutex_);
+      auto blob = blobs_.find(request->sha256());
+      if (blob == blobs_.end()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such blob");
+      chunk.set_data(blob->second.substr(request->offset()));
+    }
     writer->Write(chunk);
     return grpc::Status::OK;
   }
   grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
                          v1::SubmitJobResponse* response) override {
-    submitted.push_back(*request);
-    if (!submit_error.ok()) return ToGrpcStatus(submit_error);
+    MutexLock lock(mutex_);
+    submitted_.push_back(*request);
+    if (!submit_error_.ok()) return ToGrpcStatus(submit_error_);
     response->mutable_job()->set_id("new-job");
     response->mutable_job()->set_state(v1::JOB_STATE_QUEUED);
     return grpc::Status::OK;
   }
   grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest*,
                        v1::PlanJobResponse* response) override {
-    *response->mutable_plan() = plan;
+    MutexLock lock(mutex_);
+    *response->mutable_plan() = plan_;
     response->add_warnings("links are uneven");
     return grpc::Status::OK;
   }
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
                       v1::Job* job) override {
-    if (!jobs.count(request->job_id())) return ToGrpcStatus(NotFound("gone"));
-    *job = jobs[request->job_id()];
+    MutexLock lock(mutex_);
+    if (!jobs_.count(request->job_id())) return ToGrpcStatus(NotFound("gone"));
+    *job = jobs_[request->job_id()];
     return grpc::Status::OK;
   }
   // Two jobs a page.
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                         v1::ListJobsResponse* response) override {
-    for (int state : request->states()) states_asked.insert(state);
-    auto job = jobs.lower_bound(request->page_token());
-    for (int i = 0; i < 2 && job != jobs.end(); ++i, ++job) *response->add_jobs() = job->second;
-    if (job != jobs.end()) response->set_next_page_token(job->first);
+    MutexLock lock(mutex_);
+    for (int state : request->states()) states_asked_.insert(state);
+    auto job = jobs_.lower_bound(request->page_token());
+    for (int i = 0; i < 2 && job != jobs_.end(); ++i, ++job) *response->add_jobs() = job->second;
+    if (job != jobs_.end()) response->set_next_page_token(job->first);
     return grpc::Status::OK;
   }
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
-    if (!watch.count(request->job_id())) return ToGrpcStatus(NotFound("gone"));
-    for (v1::WatchJobResponse response : watch[request->job_id()]) {
+    std::vector<v1::WatchJobResponse> responses;
+    {
+      MutexLock lock(mutex_);
+      if (!watch_.count(request->job_id())) return ToGrpcStatus(NotFound("gone"));
+      responses = watch_[request->job_id()];
+    }
+    for (v1::WatchJobResponse& response : responses) {
       auto* events = response.mutable_events();
       for (int i = events->size() - 1; i >= 0; --i) {
         if (events->Get(i).sequence() <= request->after_sequence()) {
@@ -108,16 +160,30 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
   }
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
                          v1::Job* job) override {
-    if (!jobs.count(request->job_id())) return ToGrpcStatus(NotFound("gone"));
-    jobs[request->job_id()].set_state(v1::JOB_STATE_CANCELLED);
-    *job = jobs[request->job_id()];
+    MutexLock lock(mutex_);
+    if (!jobs_.count(request->job_id())) return ToGrpcStatus(NotFound("gone"));
+    jobs_[request->job_id()].set_state(v1::JOB_STATE_CANCELLED);
+    *job = jobs_[request->job_id()];
     return grpc::Status::OK;
   }
   grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
                            v1::ListWorkersResponse* response) override {
-    for (const v1::Worker& worker : workers) *response->add_workers() = worker;
+    MutexLock lock(mutex_);
+    for (const v1::Worker& worker : workers_) *response->add_workers() = worker;
     return grpc::Status::OK;
   }
+
+ private:
+  mutable Mutex mutex_;
+  std::string version_ PD_GUARDED_BY(mutex_) = "0.1.0";
+  std::map<std::string, v1::Job> jobs_ PD_GUARDED_BY(mutex_);
+  std::map<std::string, std::vector<v1::WatchJobResponse>> watch_ PD_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> blobs_ PD_GUARDED_BY(mutex_);
+  std::vector<v1::Worker> workers_ PD_GUARDED_BY(mutex_);
+  absl::Status submit_error_ PD_GUARDED_BY(mutex_);
+  v1::Plan plan_ PD_GUARDED_BY(mutex_);
+  std::vector<v1::SubmitJobRequest> submitted_ PD_GUARDED_BY(mutex_);
+  std::set<int> states_asked_ PD_GUARDED_BY(mutex_);
 };
 
 }  // namespace pipedream

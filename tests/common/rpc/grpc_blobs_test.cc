@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/file.h"
+#include "common/base/mutex.h"
 #include "common/base/sha256.h"
 #include "common/base/status.h"
 #include "common/rpc/grpc_channel.h"
@@ -20,57 +25,110 @@ namespace {
 
 using testing::HasSubstr;
 
-// Keeps blobs in memory; can break transfers off in the middle.
+// Keeps blobs in memory; can break transfers off in the middle. Thread-safe.
 class BlobService : public v1::CoordinatorService::Service {
  public:
+  void SetBlob(const std::string& hash, std::string content) {
+    MutexLock lock(mutex_);
+    blobs_[hash] = std::move(content);
+  }
+  void BreakUploads(int count) {
+    MutexLock lock(mutex_);
+    break_uploads_ = count;
+  }
+  void BreakDownloads(int count) {
+    MutexLock lock(mutex_);
+    break_downloads_ = count;
+  }
+  std::map<std::string, std::string> blobs() const {
+    MutexLock lock(mutex_);
+    return blobs_;
+  }
+  // Where downloads began.
+  std::vector<int64_t> offsets() const {
+    MutexLock lock(mutex_);
+    return offsets_;
+  }
+  int uploads() const {
+    MutexLock lock(mutex_);
+    return uploads_;
+  }
+  // Bytes of the largest message of an upload.
+  size_t largest() const {
+    MutexLock lock(mutex_);
+    return largest_;
+  }
+
   grpc::Status FindBlobs(grpc::ServerContext*, const v1::FindBlobsRequest* request,
                          v1::FindBlobsResponse* response) override {
+    MutexLock lock(mutex_);
     for (const auto& hash : request->sha256()) {
-      if (blobs.count(hash)) response->add_present(hash);
+      if (blobs_.count(hash)) response->add_present(hash);
     }
     return grpc::Status::OK;
   }
   grpc::Status UploadBlob(grpc::ServerContext*, grpc::ServerReader<v1::UploadBlobRequest>* reader,
                           v1::UploadBlobResponse*) override {
-    ++uploads;
+    {
+      MutexLock lock(mutex_);
+      ++uploads_;
+    }
     v1::UploadBlobRequest request;
     std::string hash, content;
     while (reader->Read(&request)) {
       if (request.has_header()) hash = request.header().sha256();
-      largest = std::max(largest, request.data().size());
       content += request.data();
-      if (break_uploads > 0 && content.size() > 100) {
-        --break_uploads;
+      MutexLock lock(mutex_);
+      largest_ = std::max(largest_, request.data().size());
+      if (break_uploads_ > 0 && content.size() > 100) {
+        --break_uploads_;
         return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
       }
     }
     if (Sha256Hex(content) != hash) return grpc::Status(grpc::StatusCode::DATA_LOSS, "hash");
-    blobs[hash] = content;
+    MutexLock lock(mutex_);
+    blobs_[hash] = content;
     return grpc::Status::OK;
   }
   grpc::Status DownloadBlob(grpc::ServerContext*, const v1::DownloadBlobRequest* request,
                             grpc::ServerWriter<v1::BlobChunk>* writer) override {
-    offsets.push_back(request->offset());
-    auto blob = blobs.find(request->sha256());
-    if (blob == blobs.end()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such blob");
-    if (request->offset() > static_cast<int64_t>(blob->second.size())) {
+    std::string content;
+    {
+      MutexLock lock(mutex_);
+      offsets_.push_back(request->offset());
+      auto blob = blobs_.find(request->sha256());
+      if (blob == blobs_.end()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such blob");
+      content = blob->second;
+    }
+    if (request->offset() > static_cast<int64_t>(content.size())) {
       return grpc::Status(grpc::StatusCode::OUT_OF_RANGE, "offset");
     }
-    for (size_t at = request->offset(); at < blob->second.size(); at += kMaxChunkBytes) {
-      if (break_downloads > 0 && at > 0) {
-        --break_downloads;
+    for (size_t at = request->offset(); at < content.size(); at += kMaxChunkBytes) {
+      if (at > 0 && BreaksDownload()) {
         return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
       }
       v1::BlobChunk chunk;
-      chunk.set_data(blob->second.substr(at, kMaxChunkBytes));
+      chunk.set_data(content.substr(at, kMaxChunkBytes));
       writer->Write(chunk);
     }
     return grpc::Status::OK;
   }
-  std::map<std::string, std::string> blobs;
-  std::vector<int64_t> offsets;
-  int uploads = 0, break_uploads = 0, break_downloads = 0;
-  size_t largest = 0;
+
+ private:
+  bool BreaksDownload() {
+    MutexLock lock(mutex_);
+    if (break_downloads_ == 0) return false;
+    --break_downloads_;
+    return true;
+  }
+
+  mutable Mutex mutex_;
+  std::map<std::string, std::string> blobs_ PD_GUARDED_BY(mutex_);
+  std::vector<int64_t> offsets_ PD_GUARDED_BY(mutex_);
+  int uploads_ PD_GUARDED_BY(mutex_) = 0;
+  int break_uploads_ PD_GUARDED_BY(mutex_) = 0;
+  int break_downloads_ PD_GUARDED_BY(mutex_) = 0;
+  size_t largest_ PD_GUARDED_BY(mutex_) = 0;
 };
 
 class BlobsTest : public testing::Test {
@@ -121,8 +179,8 @@ TEST_F(BlobsTest, UploadsInChunksAndReportsProgress) {
   std::vector<int64_t> seen;
   options.progress = [&](int64_t done) { seen.push_back(done); };
   ASSERT_OK(UploadBlob(*stub, blob, options));
-  EXPECT_EQ(service.blobs[hash], content);
-  EXPECT_LE(service.largest, static_cast<size_t>(kMaxChunkBytes));
+  EXPECT_EQ(service.blobs()[hash], content);
+  EXPECT_LE(service.largest(), static_cast<size_t>(kMaxChunkBytes));
   EXPECT_EQ(seen.size(), 4u);
   EXPECT_EQ(seen.back(), static_cast<int64_t>(content.size()));
 }
@@ -130,15 +188,15 @@ TEST_F(BlobsTest, UploadsInChunksAndReportsProgress) {
 TEST_F(BlobsTest, UploadsAnEmptyFile) {
   ASSERT_OK_AND_ASSIGN(BlobInfo blob, HashFile(Write("empty", "")));
   ASSERT_OK(UploadBlob(*stub, blob, options));
-  EXPECT_EQ(service.blobs.size(), 1u);
+  EXPECT_EQ(service.blobs().size(), 1u);
 }
 
 TEST_F(BlobsTest, UploadStartsAgainWhenTheCoordinatorRestarts) {
   ASSERT_OK_AND_ASSIGN(BlobInfo blob, HashFile(Write("a", content)));
-  service.break_uploads = 2;
+  service.BreakUploads(2);
   ASSERT_OK(UploadBlob(*stub, blob, options));
-  EXPECT_EQ(service.uploads, 3);
-  EXPECT_EQ(service.blobs[hash], content);
+  EXPECT_EQ(service.uploads(), 3);
+  EXPECT_EQ(service.blobs()[hash], content);
 }
 
 TEST_F(BlobsTest, UploadNoticesAFileThatChanged) {
@@ -153,30 +211,30 @@ TEST_F(BlobsTest, MissingBlobsAreListedOnce) {
   ASSERT_OK_AND_ASSIGN(BlobInfo b, HashFile(Write("b", "b")));
   BlobInfo again = b;
   again.path = "elsewhere";
-  service.blobs[a.sha256] = "a";
+  service.SetBlob(a.sha256, "a");
   ASSERT_OK_AND_ASSIGN(auto missing, MissingBlobs(*stub, {a, b, again}));
   EXPECT_THAT(missing, testing::ElementsAre(b));
 }
 
 TEST_F(BlobsTest, DownloadResumesWhereItBrokeOff) {
-  service.blobs[hash] = content;
-  service.break_downloads = 2;
+  service.SetBlob(hash, content);
+  service.BreakDownloads(2);
   ASSERT_OK(DownloadBlob(*stub, hash, folder + "/out", options));
   EXPECT_EQ(Read(folder + "/out"), content);
-  EXPECT_THAT(service.offsets, testing::ElementsAre(0, kMaxChunkBytes, kMaxChunkBytes));
+  EXPECT_THAT(service.offsets(), testing::ElementsAre(0, kMaxChunkBytes, kMaxChunkBytes));
   EXPECT_FALSE(std::filesystem::exists(folder + "/out.part"));
 }
 
 TEST_F(BlobsTest, DownloadTakesUpWhatAnEarlierProcessLeft) {
-  service.blobs[hash] = content;
+  service.SetBlob(hash, content);
   Write("out.part", content.substr(0, 1000));
   ASSERT_OK(DownloadBlob(*stub, hash, folder + "/out", options));
   EXPECT_EQ(Read(folder + "/out"), content);
-  EXPECT_THAT(service.offsets, testing::ElementsAre(1000));
+  EXPECT_THAT(service.offsets(), testing::ElementsAre(1000));
 }
 
 TEST_F(BlobsTest, DownloadDoesNotTrustALeftoverOfAnotherFile) {
-  service.blobs[hash] = content;
+  service.SetBlob(hash, content);
   Write("out.part", std::string(1000, 'z'));
   ASSERT_OK(DownloadBlob(*stub, hash, folder + "/out", options));
   EXPECT_EQ(Read(folder + "/out"), content);
@@ -186,7 +244,7 @@ TEST_F(BlobsTest, DownloadDoesNotTrustALeftoverOfAnotherFile) {
 }
 
 TEST_F(BlobsTest, DamagedDownloadsLeaveNothingBehind) {
-  service.blobs[hash] = content + "damage";
+  service.SetBlob(hash, content + "damage");
   EXPECT_THAT(DownloadBlob(*stub, hash, folder + "/out", options),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr(hash)));
   EXPECT_TRUE(std::filesystem::is_empty(folder));
@@ -199,7 +257,7 @@ TEST_F(BlobsTest, DownloadOfAnUnknownBlobIsNotFound) {
 }
 
 TEST_F(BlobsTest, DownloadStopsAtItsLimit) {
-  service.blobs[hash] = content;
+  service.SetBlob(hash, content);
   options.max_bytes = 1000;
   EXPECT_THAT(DownloadBlob(*stub, hash, folder + "/out", options),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("1000")));

@@ -35,8 +35,7 @@ class Service : public v1::CoordinatorService::Service {
     ++calls;
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "busy");
   }
-  std::atomic<int> calls{0};
-  int failures = 0;
+  std::atomic<int> calls{0}, failures{0};
 };
 
 class RpcServerTest : public testing::Test {

@@ -48,7 +48,7 @@ class TempFolder {
   std::string path_;
 };
 
-// Thread-safe. Hooks run on gRPC threads and are set before the worker starts.
+// Thread-safe. Hooks run on gRPC threads.
 class FakeCoordinator : public v1::CoordinatorService::Service {
  public:
   FakeCoordinator() {
@@ -71,9 +71,17 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
     return hash;
   }
 
-  // Answers of heartbeats, and what downloads do first. They must outlive the worker.
-  std::function<grpc::Status(const v1::HeartbeatRequest&, v1::HeartbeatResponse*)> on_heartbeat;
-  std::function<void()> on_download;
+  using HeartbeatHook =
+      std::function<grpc::Status(const v1::HeartbeatRequest&, v1::HeartbeatResponse*)>;
+  // Answers of heartbeats, and what downloads do first. What they use must outlive the worker.
+  void OnHeartbeat(HeartbeatHook hook) {
+    MutexLock lock(mutex_);
+    on_heartbeat_ = std::move(hook);
+  }
+  void OnDownload(std::function<void()> hook) {
+    MutexLock lock(mutex_);
+    on_download_ = std::move(hook);
+  }
 
   int downloads() const {
     MutexLock lock(mutex_);
@@ -125,16 +133,19 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
   }
   grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
+    HeartbeatHook hook;
     {
       MutexLock lock(mutex_);
       heartbeats_.push_back(*request);
       changed_.NotifyAll();
+      hook = on_heartbeat_;
     }
-    return on_heartbeat ? on_heartbeat(*request, response) : grpc::Status::OK;
+    return hook ? hook(*request, response) : grpc::Status::OK;
   }
   grpc::Status DownloadBlob(grpc::ServerContext*, const v1::DownloadBlobRequest* request,
                             grpc::ServerWriter<v1::BlobChunk>* writer) override {
     std::string content;
+    std::function<void()> hook;
     {
       MutexLock lock(mutex_);
       ++downloads_;
@@ -142,8 +153,9 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
       auto it = blobs_.find(request->sha256());
       if (it == blobs_.end()) return {grpc::StatusCode::NOT_FOUND, "no such blob"};
       content = it->second.substr(static_cast<size_t>(request->offset()));
+      hook = on_download_;
     }
-    if (on_download) on_download();
+    if (hook) hook();
     v1::BlobChunk chunk;
     constexpr size_t kChunk = 64 << 10;
     for (size_t at = 0; at < content.size(); at += kChunk) {
@@ -160,6 +172,8 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
   std::vector<v1::Worker> registrations_ PD_GUARDED_BY(mutex_);
   std::vector<v1::HeartbeatRequest> heartbeats_ PD_GUARDED_BY(mutex_);
   int downloads_ PD_GUARDED_BY(mutex_) = 0;
+  HeartbeatHook on_heartbeat_ PD_GUARDED_BY(mutex_);
+  std::function<void()> on_download_ PD_GUARDED_BY(mutex_);
   std::unique_ptr<RpcServer> server_;
   std::string address_;
 };

@@ -47,10 +47,10 @@ class WorkerTest : public testing::Test {
 
 TEST_F(WorkerTest, RegistersAnewWhenItsLeaseIsGoneAndDropsItsStage) {
   auto valid = std::make_shared<std::atomic<int64_t>>(1);
-  coordinator_.on_heartbeat = [valid](const v1::HeartbeatRequest& request, v1::HeartbeatResponse*) {
+  coordinator_.OnHeartbeat([valid](const v1::HeartbeatRequest& request, v1::HeartbeatResponse*) {
     return request.incarnation() >= *valid ? grpc::Status::OK
                                            : grpc::Status(grpc::StatusCode::NOT_FOUND, "no lease");
-  };
+  });
   StartWorker();
   TrainForLong();
   ASSERT_TRUE(coordinator_.AwaitHeartbeat(ReportsStage));
@@ -75,10 +75,10 @@ TEST_F(WorkerTest, WithoutACoordinatorItStopsTrainingAndLivesOn) {
 
 TEST_F(WorkerTest, DropsAStageThatTheCoordinatorHasNoUseFor) {
   auto drop = std::make_shared<std::atomic<bool>>(false);
-  coordinator_.on_heartbeat = [drop](const v1::HeartbeatRequest&, v1::HeartbeatResponse* response) {
+  coordinator_.OnHeartbeat([drop](const v1::HeartbeatRequest&, v1::HeartbeatResponse* response) {
     response->set_drop_stage(*drop);
     return grpc::Status::OK;
-  };
+  });
   StartWorker();
   TrainForLong();
   ASSERT_TRUE(coordinator_.AwaitHeartbeat(ReportsStage));
@@ -115,10 +115,10 @@ TEST_F(WorkerTest, AFailedPreparationLeavesTheWorkerFree) {
 }
 
 TEST_F(WorkerTest, HeartbeatsGoOnWhileAStageIsPrepared) {
-  coordinator_.on_download = [&] {
+  coordinator_.OnDownload([&] {
     const int64_t now = coordinator_.heartbeats();
     EXPECT_TRUE(coordinator_.AwaitHeartbeat(ReportsNone, now + 2));
-  };
+  });
   StartWorker();
   EXPECT_OK(Prepare(Request()));
   EXPECT_TRUE(coordinator_.AwaitHeartbeat(
@@ -132,13 +132,14 @@ TEST_F(WorkerTest, HeartbeatsGoOnWhileAStageIsPrepared) {
 TEST_F(WorkerTest, AbortWhilePreparingEndsThePreparation) {
   std::promise<void> fetching, go_on;
   std::shared_future<void> may_go_on = go_on.get_future().share();
-  std::atomic<int> downloads{0};
-  coordinator_.on_download = [&, may_go_on] {
-    if (downloads++ == 0) {
+  // Shared: downloads may go on after this test's locals are gone.
+  auto downloads = std::make_shared<std::atomic<int>>(0);
+  coordinator_.OnDownload([&fetching, downloads, may_go_on] {
+    if ((*downloads)++ == 0) {
       fetching.set_value();
       may_go_on.wait();
     }
-  };
+  });
   StartWorker();
   const v1::PrepareStageRequest first = Request(), second = Request("job-2");
   auto prepared = std::async(std::launch::async, [&] { return Prepare(first); });
@@ -158,11 +159,11 @@ TEST_F(WorkerTest, ACallerThatLeavesDoesNotWaitForTheDevice) {
   std::shared_future<void> may_go_on = go_on.get_future().share();
   // Shared: downloads may go on after this test's locals are gone.
   auto downloads = std::make_shared<std::atomic<int>>(0);
-  coordinator_.on_download = [&fetching, downloads, may_go_on] {
+  coordinator_.OnDownload([&fetching, downloads, may_go_on] {
     if ((*downloads)++ > 0) return;
     fetching.set_value();
     may_go_on.wait();
-  };
+  });
   StartWorker();
   const v1::PrepareStageRequest first = Request();
   auto prepared = std::async(std::launch::async, [&] { return Prepare(first); });
@@ -185,7 +186,7 @@ TEST_F(WorkerTest, PointsSurviveAnAnswerThatIsLost) {
     bool lost = false;
   };
   auto seen = std::make_shared<Seen>();
-  coordinator_.on_heartbeat = [seen](const v1::HeartbeatRequest& request, v1::HeartbeatResponse*) {
+  coordinator_.OnHeartbeat([seen](const v1::HeartbeatRequest& request, v1::HeartbeatResponse*) {
     MutexLock lock(seen->mutex);
     if (request.stage().losses_size() == 0) return grpc::Status::OK;
     if (seen->counted.insert(request.stage().sequence()).second) {
@@ -195,7 +196,7 @@ TEST_F(WorkerTest, PointsSurviveAnAnswerThatIsLost) {
     }
     if (std::exchange(seen->lost, true)) return grpc::Status::OK;
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer is lost");
-  };
+  });
   StartWorker();
   ASSERT_OK(Prepare(Request()));
   ASSERT_OK(worker_->StartStage("job-1", 1));
