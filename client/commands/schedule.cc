@@ -37,6 +37,16 @@ absl::StatusOr<std::string> ReadTableFile(const CommandContext& context, const s
   return std::string(std::istreambuf_iterator<char>(*context.input), {});
 }
 
+// A picture of more is of no use to anybody.
+constexpr int64_t kMaxCells = int64_t{1} << 20;
+
+absl::Status CheckSize(const ScheduleShape& shape) {
+  if (shape.microbatches() <= kMaxCells / shape.stages()) return absl::OkStatus();
+  return InvalidArgument(
+      "{} stages and {} microbatches are too many to show: at most {} of one times the other",
+      shape.stages(), shape.microbatches(), kMaxCells);
+}
+
 // The compute instructions that are to be shown.
 absl::StatusOr<ScheduleTable> LoadTable(const CommandContext& context,
                                         const ScheduleShowOptions& options) {
@@ -49,6 +59,7 @@ absl::StatusOr<ScheduleTable> LoadTable(const CommandContext& context,
       run.minibatches_per_epoch = options.minibatches;
       run.epochs = 1;
     }
+    PD_RETURN_IF_ERROR(CheckSize(run));
     absl::StatusOr<ScheduleTable> table = RepeatTable(*pattern, run);
     return table.ok() ? table : Annotate(table.status(), options.file);
   }
@@ -60,6 +71,7 @@ absl::StatusOr<ScheduleTable> LoadTable(const CommandContext& context,
     pipeline.minibatches = info->synchronous || StepsByRound(info->policy) ? 1 : 3;
   }
   PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(*info, pipeline));
+  PD_RETURN_IF_ERROR(CheckSize(shape));
   return info->build(shape);
 }
 

@@ -199,6 +199,21 @@ TEST_F(ScheduleCommandTest, CompareHasATableForPeopleAndOneForDocuments) {
   EXPECT_THAT(out(), Not(HasSubstr("interleaved x4")));
 }
 
+TEST_F(ScheduleCommandTest, TheDocumentShowsWhatIsPrinted) {
+  ASSERT_OK_AND_ASSIGN(std::string document,
+                       ReadFile(PIPEDREAM_SOURCE_DIR "/docs/schedules.md", 1 << 20));
+  ASSERT_EQ(Run({"show", "zb_h1", "--stages", "4", "--microbatches", "6"}), 0) << err();
+  EXPECT_THAT(document, HasSubstr(out()));
+  ASSERT_EQ(Run({"compare", "--stages", "4,8", "--microbatches", "8,32", "--link", "0,0.25,0.5,1",
+                 "-o", "markdown"}),
+            0)
+      << err();
+  EXPECT_THAT(document, HasSubstr(out()));
+  for (const ScheduleInfo& info : AllSchedules()) {
+    EXPECT_THAT(document, HasSubstr("| `" + std::string(info.name) + "` |"));
+  }
+}
+
 TEST_F(ScheduleCommandTest, UsageErrorsExplainThemselves) {
   struct Case {
     std::vector<std::string> arguments;
@@ -219,6 +234,9 @@ TEST_F(ScheduleCommandTest, UsageErrorsExplainThemselves) {
            {{"show", "1f1c"}, "schedule '1f1c' is unknown", kExitRejected},
            {{"show", "zb_v", "--chunks", "3"}, "chunks: 3", kExitRejected},
            {{"show", "pipedream", "--table", "csv"}, "policy: stash", kExitRejected},
+           {{"show", "1f1b", "--stages", "1024", "--microbatches", "2048"},
+            "1024 stages and 2048 microbatches are too many",
+            kExitRejected},
        }) {
     EXPECT_EQ(Run(c.arguments), c.code) << c.message;
     EXPECT_THAT(err(), HasSubstr(c.message));
