@@ -213,43 +213,48 @@ TEST(Simulate, AsynchronousSchedulesHoldWhatTheirDefinitionsSay) {
   }
 }
 
-// The same study, asynchronous, p = 8, t = 3: time per microbatch and activations in flight. By the
-// rule of NOAM the pace follows from the round trip of what stage s has in flight. Deeper: as many
-// more as keep the links full (`per link`: 1 + ceil(2 c / t) for every link behind).
+// The same study, asynchronous, p = 8, t = 3: time per microbatch (two decimals in the table) and
+// microbatches in flight, for three rules of depth: none for the links; by Little's law
+// ceil(2 C / t) more for the time C of all links behind; for every link behind 1 + ceil(2 c / t).
 TEST(Simulate, DepthHidesSlowLinks) {
+  struct Cell {
+    double pace;
+    int in_flight;
+  };
   struct Case {
     const char* name;
     std::vector<double> links;
-    double noam;
-    int per_link_in_flight;
+    Cell none, little, per_link;
   };
   const std::vector<Case> cases = {
-      {"one slow link", {0, 0, 0, 1, 0, 0, 0}, 4.00, 9},
-      {"two nodes", {0, 0, 0, .5, 0, 0, 0}, 3.50, 9},
-      {"all .5", std::vector<double>(7, .5), 3.875, 15},
-      {"all 1", std::vector<double>(7, 1), 4.75, 15},
-      {"all 2", std::vector<double>(7, 2), 6.50, 22},
+      {"one slow link", {0, 0, 0, 1, 0, 0, 0}, {4.00, 8}, {3.00, 9}, {3.00, 9}},
+      {"two nodes", {0, 0, 0, .5, 0, 0, 0}, {3.50, 8}, {3.00, 9}, {3.00, 9}},
+      {"all .5", std::vector<double>(7, .5), {3.875, 8}, {3.67, 11}, {3.00, 15}},
+      {"all 1", std::vector<double>(7, 1), {4.75, 8}, {4.00, 13}, {3.00, 15}},
+      {"all 2", std::vector<double>(7, 2), {6.50, 8}, {3.40, 18}, {3.00, 22}},
+      {"mixed", {.1, .1, .1, 1.5, .1, .1, .1}, {4.50, 8}, {3.15, 10}, {3.00, 15}},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    // Thirds of the run are whole numbers of patterns, which repeat after 8, 9, 15 or 22.
-    auto play = [&](const std::vector<int>& warmup, int in_flight) {
-      ScheduleShape shape = MakeShape(std::vector<int>(8, 1), 3 * 20 * in_flight);
-      shape.warmup = warmup;
-      SimulateOptions options = Costs(8);
-      for (size_t k = 0; k < c.links.size(); ++k) options.links[k].latency_s = c.links[k];
-      return Play("pipedream", shape, options);
-    };
-    ASSERT_OK_AND_ASSIGN(Simulation run, play({}, 8));
-    EXPECT_NEAR(run.steady_s_per_microbatch, c.noam, 1e-9);
-    EXPECT_EQ(run.workers[0].peak_in_flight, 8);
-    std::vector<int> warmup(8, 0);
+    std::vector<int> none(8, 0), little(8, 0), per_link(8, 0);
+    double behind = 0;
     for (int s = 6; s >= 0; --s) {
-      warmup[s] = warmup[s + 1] + 1 + static_cast<int>(std::ceil(2 * c.links[s] / 3));
+      behind += c.links[s];
+      none[s] = none[s + 1] + 1;
+      little[s] = 7 - s + static_cast<int>(std::ceil(2 * behind / 3));
+      per_link[s] = per_link[s + 1] + 1 + static_cast<int>(std::ceil(2 * c.links[s] / 3));
     }
-    ASSERT_OK_AND_ASSIGN(run, play(warmup, c.per_link_in_flight));
-    EXPECT_NEAR(run.steady_s_per_microbatch, 3.00, 1e-9);
-    EXPECT_EQ(run.workers[0].peak_in_flight, c.per_link_in_flight);
+    SimulateOptions options = Costs(8);
+    for (size_t k = 0; k < c.links.size(); ++k) options.links[k].latency_s = c.links[k];
+    for (const auto& [warmup, expected] :
+         {std::pair(none, c.none), std::pair(little, c.little), std::pair(per_link, c.per_link)}) {
+      // Thirds of the run are whole numbers of patterns, which repeat after so many.
+      ScheduleShape shape = MakeShape(std::vector<int>(8, 1), 3 * 20 * (warmup[0] + 1));
+      shape.warmup = warmup;
+      ASSERT_OK_AND_ASSIGN(Simulation run, Play("pipedream", shape, options));
+      EXPECT_NEAR(run.steady_s_per_microbatch, expected.pace, 0.005);
+      EXPECT_EQ(run.workers[0].peak_in_flight, expected.in_flight);
+    }
   }
 }
 
