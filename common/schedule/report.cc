@@ -9,13 +9,13 @@ namespace pipedream {
 namespace {
 
 // A run long enough that its middle third is steady whatever the pipeline's depth. A third of it is
-// a whole number of minibatches, and of the microbatches that stage 0 has in flight: where
-// transfers take time, the pattern repeats after so many.
+// a whole number of minibatches, and of the patterns that arise where transfers take time: they
+// repeat after the microbatches that stage 0 has in flight, or, with deeper warm-ups, after a few.
 int64_t SteadyMinibatches(const ScheduleShape& shape) {
   const int64_t m = shape.microbatches_per_minibatch;
   const int64_t in_flight =
       (int64_t{WarmupDepth(shape, StageId(0))} + 1) * int64_t{shape.replicas[0]};
-  const int64_t period = std::lcm(m, in_flight);
+  const int64_t period = std::lcm(std::lcm(m, in_flight), int64_t{12});
   const auto workers = static_cast<int64_t>(WorkersOf(shape).size());
   const int64_t least = 10 * std::max({workers, in_flight, m, int64_t{10}});
   return 3 * ((least + period - 1) / period) * period / m;

@@ -248,8 +248,8 @@ TEST(Simulate, DepthHidesSlowLinks) {
     for (size_t k = 0; k < c.links.size(); ++k) options.links[k].latency_s = c.links[k];
     for (const auto& [warmup, expected] :
          {std::pair(none, c.none), std::pair(little, c.little), std::pair(per_link, c.per_link)}) {
-      // Thirds of the run are whole numbers of patterns, which repeat after so many.
-      ScheduleShape shape = MakeShape(std::vector<int>(8, 1), 3 * 20 * (warmup[0] + 1));
+      // Thirds of the run are whole numbers of patterns, which repeat after so many, or after few.
+      ScheduleShape shape = MakeShape(std::vector<int>(8, 1), 3 * 60 * (warmup[0] + 1));
       shape.warmup = warmup;
       ASSERT_OK_AND_ASSIGN(Simulation run, Play("pipedream", shape, options));
       EXPECT_NEAR(run.steady_s_per_microbatch, expected.pace, 0.005);
