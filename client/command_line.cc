@@ -22,6 +22,7 @@ constexpr char kFooter[] = R"(Examples:
   pipedream submit -f job.yaml --set optimizer.lr=0.01 --wait
   pipedream get jobs
   pipedream export JOB --onnx trained.onnx
+  pipedream schedule show zb_h1 --stages 4 --microbatches 8
 
 `pipedream COMMAND --help` explains a command, `pipedream help exit-codes` the exit codes.)";
 
@@ -36,6 +37,7 @@ class CommandTree {
     AddGet();
     AddJobCommands();
     AddLocal();
+    AddSchedule();
     AddOthers();
   }
 
@@ -59,6 +61,9 @@ class CommandTree {
     }
     if (context_.terminal.format == OutputFormat::kWide && !get_->parsed()) {
       return Usage("-o wide is for `pipedream get`");
+    }
+    if (context_.terminal.format == OutputFormat::kMarkdown && !compare_->parsed()) {
+      return Usage("-o markdown is for `pipedream schedule compare`");
     }
     absl::Status complete = CompleteContext();
     if (!complete.ok())
@@ -142,9 +147,10 @@ class CommandTree {
     app_.add_flag("--insecure", context_.insecure, "Allow plain text to another machine")
         ->group("Global");
     app_.add_option("-o,--output", context_.terminal.format,
-                    "table, wide, json, yaml or name; data on stdout, all else on stderr")
+                    "table, wide, markdown, json, yaml or name; data on stdout, all else on stderr")
         ->transform(Words<OutputFormat>({{"table", OutputFormat::kTable},
                                          {"wide", OutputFormat::kWide},
+                                         {"markdown", OutputFormat::kMarkdown},
                                          {"json", OutputFormat::kJson},
                                          {"yaml", OutputFormat::kYaml},
                                          {"name", OutputFormat::kName}}))
@@ -252,7 +258,8 @@ class CommandTree {
           ->group(group);
     }
     group = "Pipeline";
-    Setting(app, job, "--schedule", "schedule", "pipedream, 1f1b or gpipe", "NAME", group);
+    Setting(app, job, "--schedule", "schedule", "A name of `pipedream schedule list`", "NAME",
+            group);
     Setting(app, job, "--microbatches", "microbatches", "Parts of a minibatch (flush schedules)",
             "N", group);
     Setting(app, job, "--stages", "stages", "Pipeline stages (default: the planner chooses)", "N",
@@ -386,6 +393,81 @@ class CommandTree {
         "with it, and returns its exit code.");
   }
 
+  static void AddCosts(CLI::App* app, UnitCosts* costs) {
+    const char* group = "Costs (any unit of time; of a device and one microbatch)";
+    auto add = [&](const char* flag, double* value, const char* help) {
+      app->add_option(flag, *value, help)
+          ->check(CLI::Range(0.0, 1e9))
+          ->type_name("X")
+          ->group(group);
+    };
+    add("--forward", &costs->forward, "Forward (default 1)");
+    add("--backward-input", &costs->backward_input, "Input gradient (default 1)");
+    add("--backward-weight", &costs->backward_weight, "Weight gradient (default 1)");
+    add("--step", &costs->step, "Update (default 0)");
+  }
+
+  void AddSchedule() {
+    CLI::App* schedule = app_.add_subcommand("schedule", "What schedules do and cost, on paper");
+    schedule->require_subcommand(1);
+    Add(schedule, "list", "The schedules that there are",
+        [this]() -> absl::StatusOr<int> { return ScheduleList(context_); });
+    CLI::App* show = Add(schedule, "show", "A schedule's picture, time and memory",
+                         [this]() -> absl::StatusOr<int> {
+                           if (show_.name.empty() == show_.file.empty()) {
+                             return Usage("expected the NAME of a schedule or --file");
+                           }
+                           return ScheduleShow(context_, show_);
+                         });
+    CLI::Option* file = show->add_option("--file", show_.file,
+                                         "A table of your own, text or CSV (docs/schedules.md)")
+                            ->type_name("FILE");
+    const CLI::Range counts(1, 4096);
+    std::vector<CLI::Option*> shape = {
+        show->add_option("NAME", show_.name),
+        show->add_option("--stages", show_.pipeline.devices, "Devices in a row (default 4)")
+            ->check(counts),
+        show->add_option("--microbatches", show_.pipeline.microbatches,
+                         "Of a minibatch (default 8)")
+            ->check(counts),
+        show->add_option("--chunks", show_.pipeline.chunks,
+                         "Model stages on each device (default 2 where the schedule takes several)")
+            ->check(counts),
+        show->add_option("--replicas", show_.pipeline.replicas, "Of each stage: 2,1,1,1")
+            ->delimiter(',')
+            ->check(counts),
+        show->add_option("--warmup", show_.pipeline.warmup,
+                         "Forwards ahead of the first backward, of each stage: 6,4,2,0")
+            ->delimiter(',')
+            ->check(CLI::Range(0, 4096))};
+    for (CLI::Option* option : shape) option->excludes(file);
+    show->add_option("--minibatches", show_.minibatches, "How many to draw")->check(counts);
+    AddCosts(show, &show_.costs);
+    show->add_option("--link", show_.costs.link_latency, "One way between devices (default 0)")
+        ->check(CLI::Range(0.0, 1e9))
+        ->type_name("X");
+    show->add_option("--trace", show_.trace, "Write the picture for ui.perfetto.dev")
+        ->type_name("FILE");
+    show->add_option("--table", show_.table, "Print the table instead: text or csv")
+        ->check(CLI::IsMember({"text", "csv"}));
+    compare_ = Add(schedule, "compare", "Time and memory of all schedules side by side",
+                   [this]() -> absl::StatusOr<int> {
+                     return ScheduleCompare(context_, schedule_comparison_);
+                   });
+    auto list = [&](const char* flag, std::vector<int>* values, const char* help) {
+      compare_->add_option(flag, *values, help)->delimiter(',')->check(counts);
+    };
+    list("--stages", &schedule_comparison_.stages, "Devices in a row (default 4,8)");
+    list("--microbatches", &schedule_comparison_.microbatches, "Of a minibatch (default 8,32)");
+    list("--chunks", &schedule_comparison_.chunks,
+         "Model stages on each device, where schedules take several (default 2,4)");
+    compare_->add_option("--link", schedule_comparison_.links, "One way (default 0,0.25,0.5,1)")
+        ->delimiter(',')
+        ->check(CLI::Range(0.0, 1e9))
+        ->type_name("X");
+    AddCosts(compare_, &schedule_comparison_.costs);
+  }
+
   void AddOthers() {
     CLI::App* version =
         Add(&app_, "version", "Versions of this command and the coordinator",
@@ -467,6 +549,7 @@ class CommandTree {
   std::map<const CLI::App*, Command> commands_;
   CLI::App* get_ = nullptr;
   CLI::App* local_command_ = nullptr;
+  CLI::App* compare_ = nullptr;
   std::string server_, log_level_ = "warning", dry_run_, id_, topic_;
   ColorMode color_ = ColorMode::kAuto;
   bool client_only_ = false;
@@ -477,6 +560,8 @@ class CommandTree {
   LogsOptions logs_;
   ExportOptions export_;
   LocalOptions local_;
+  ScheduleShowOptions show_;
+  ScheduleCompareOptions schedule_comparison_;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace pipedream {
 
-enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
+enum class OutputFormat { kTable, kWide, kMarkdown, kJson, kYaml, kName };
 enum class ProgressMode { kAuto, kPlain, kNone };
 enum class ColorMode { kAuto, kAlways, kNever };
 

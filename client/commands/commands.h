@@ -13,6 +13,7 @@
 #include "client/job_options.h"
 #include "client/terminal.h"
 #include "common/base/clock.h"
+#include "common/schedule/report.h"
 
 namespace pipedream {
 
@@ -86,6 +87,31 @@ struct LocalOptions {
   std::vector<std::string> command;
 };
 absl::StatusOr<int> Local(const CommandContext& context, const LocalOptions& options);
+
+// What a schedule does and costs, on paper; no coordinator is asked.
+absl::StatusOr<int> ScheduleList(const CommandContext& context);
+
+struct ScheduleShowOptions {
+  std::string name;         // of a schedule of the library; else
+  std::string file;         // a table in text form or CSV; "-" reads standard input
+  PipelineSpec pipeline;    // of `name`
+  int64_t minibatches = 0;  // to draw; 0: as many as show the pattern
+  UnitCosts costs;
+  std::string trace;  // file to write a Perfetto trace to
+  std::string table;  // "text" or "csv": print the compute instructions so, and nothing else
+};
+absl::StatusOr<int> ScheduleShow(const CommandContext& context, const ScheduleShowOptions& options);
+
+// All schedules on all pipelines, with each link latency.
+struct ScheduleCompareOptions {
+  std::vector<int> stages = {4, 8};
+  std::vector<int> microbatches = {8, 32};
+  std::vector<int> chunks = {2, 4};  // of schedules that take several stages per device
+  std::vector<double> links = {0, 0.25, 0.5, 1};
+  UnitCosts costs;
+};
+absl::StatusOr<int> ScheduleCompare(const CommandContext& context,
+                                    const ScheduleCompareOptions& options);
 
 void PrintExitCodes(std::ostream& out);
 

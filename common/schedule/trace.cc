@@ -21,6 +21,7 @@ std::string_view Category(Op op) {
     case Op::kEvaluate:
       return "evaluate";
     case Op::kReduce:
+    case Op::kTie:
     case Op::kNorm:
       return "collective";
     case Op::kStep:

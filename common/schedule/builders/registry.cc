@@ -26,7 +26,7 @@ const std::vector<ScheduleInfo>& AllSchedules() {
        WeightPolicy::kFlush, CheckFlush, EmitGPipe},
       {"interleaved", "synchronous 1F1B, several stages per device: smaller bubble, more messages",
        true, WeightPolicy::kFlush, CheckInterleaved, EmitInterleaved, 1, 64, PlaceInterleaved},
-      {"zb_h1", "synchronous, weight gradients fill a third of the bubble", true,
+      {"zb_h1", "synchronous, weight gradients fill two thirds of the bubble", true,
        WeightPolicy::kFlush, CheckFlush, EmitZeroBubbleH1},
       {"zb_h2", "synchronous, weight gradients fill the bubble, twice the activations", true,
        WeightPolicy::kFlush, CheckFlush, EmitZeroBubbleH2},

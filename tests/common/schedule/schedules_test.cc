@@ -36,7 +36,11 @@ TEST_P(Golden, TableIsAsDefined) {
 INSTANTIATE_TEST_SUITE_P(Schedules, Golden,
                          testing::Values("pipedream_4x1_8.txt", "pipedream_2_1_5.txt",
                                          "pipedream_2x1_evaluation.txt", "1f1b_4x1_m4.txt",
-                                         "1f1b_2_1_m3.txt", "gpipe_3x1_m4.txt"));
+                                         "1f1b_2_1_m3.txt", "gpipe_3x1_m4.txt",
+                                         "pipedream_vsync_3x1_6.txt", "2bw_3x1_m3.txt",
+                                         "paci_3x1_m2.txt", "interleaved_3x2_m6.txt",
+                                         "zb_h1_3x1_m4.txt", "zb_h2_3x1_m6.txt",
+                                         "zb_v_3x2_m7.txt"));
 
 TEST(Schedules, UnknownNameListsTheKnown) {
   EXPECT_THAT(FindSchedule("zigzag"), StatusIs(absl::StatusCode::kInvalidArgument,

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/schedule/grid.h"
+#include "common/schedule/report.h"
 #include "common/schedule/schedules.h"
 #include "common/schedule/simulate.h"
 #include "tests/common/schedule/shapes.h"
@@ -48,6 +49,53 @@ TEST(Grid, DrawsThePipeline) {
   EXPECT_EQ(grid,
             "s0 01...aabbe.  weight versions alive: 1\n"
             "s1 .01aabb...e  weight versions alive: 1\n");
+}
+
+// Two stages, 2 microbatches, one way 0.5: stage 1 gets message k half a unit after its forward.
+// Two columns per unit of time.
+TEST(Grid, ShowsWhatWaitsForTheLink) {
+  ScheduleTable table = *LowerTable(*(*FindSchedule("1f1b"))->build(MakeShape({1, 1}, 1, 2)));
+  UnitCosts costs;
+  costs.link_latency = 0.5;
+  SimulateOptions play = OptionsOf(costs, table.shape);
+  play.record_spans = true;
+  ASSERT_OK_AND_ASSIGN(Simulation played, Simulate(table, play));
+  EXPECT_EQ(DrawGrid(table, played),
+            "   0         5\n"
+            "s0 0011.....-aaaa.-bbbb\n"
+            "s1 ..-00aaaa11bbbb.....\n");
+  // Cut into pieces of 20 columns and more only.
+  EXPECT_EQ(DrawGrid(table, played, 10), DrawGrid(table, played));
+}
+
+// A V over two devices, one microbatch; the turn from stage 1 to stage 2 is on one device.
+TEST(Grid, GivesEachStageOfADeviceARow) {
+  ScheduleShape shape = MakeShape({1, 1, 1, 1}, 1);
+  shape.device_of = {0, 1, 1, 0};
+  ScheduleTable table = *LowerTable(*(*FindSchedule("zb_v"))->build(shape));
+  UnitCosts costs{.forward = 2, .backward_input = 2, .backward_weight = 2};
+  SimulateOptions play = OptionsOf(costs, shape);
+  play.record_spans = true;
+  ASSERT_OK_AND_ASSIGN(Simulation played, Simulate(table, play));
+  EXPECT_EQ(DrawGrid(table, played),
+            "      0\n"
+            "d0 s0 0..   ..aA\n"
+            "   s3  ..0aA..\n"
+            "d1 s1 .0 ..  aA.\n"
+            "   s2 . 0..aA  .\n");
+}
+
+TEST(Grid, CutsLongRunsIntoPieces) {
+  ScheduleTable table = *LowerTable(*(*FindSchedule("pipedream"))->build(MakeShape({1}, 9)));
+  SimulateOptions play = OptionsOf({}, table.shape);
+  play.record_spans = true;
+  ASSERT_OK_AND_ASSIGN(Simulation played, Simulate(table, play));
+  EXPECT_EQ(DrawGrid(table, played, 23),
+            "   0         10\n"
+            "s0 0aa1bb2cc3dd4ee5ff6g\n"
+            "\n"
+            "   20\n"
+            "s0 g7hh8ii\n");
 }
 
 }  // namespace
