@@ -168,7 +168,7 @@ TEST_F(BadInputTest, TheCoordinatorRefuses) {
       {"An unknown schedule",
        Submit({.more = {"--batch-size", "8", "--schedule", "gpip"}}),
        3,
-       {"schedule 'gpip' is unknown; known are: pipedream, 1f1b, gpipe"}},
+       {"schedule 'gpip' is unknown; known are: pipedream, pipedream_vsync, 2bw"}},
       {"A job that does not exist",
        {"describe", "job", "nightly"},
        4,
