@@ -57,6 +57,26 @@ absl::Status SetScheduleTable(std::string text, std::string_view source, JobSpec
   return absl::OkStatus();
 }
 
+absl::StatusOr<ScheduleShape> ShapeOfRun(const JobSpec& spec, const RunShape& run,
+                                         std::vector<int> replicas, std::vector<int> warmup,
+                                         std::vector<int> device_of) {
+  PD_ASSIGN_OR_RETURN(const JobSchedule schedule, ScheduleOf(spec));
+  if (schedule.table != nullptr) warmup = schedule.table->shape.warmup;
+  ScheduleShape shape =
+      MakeScheduleShape(run, std::move(replicas), std::move(warmup), NeedsGlobalNorm(spec));
+  shape.device_of = std::move(device_of);
+  return shape;
+}
+
+int LeastWorkers(const JobSpec& spec) {
+  const absl::StatusOr<JobSchedule> schedule = ScheduleOf(spec);
+  int least = std::max(spec.workers, 1);
+  if (!schedule.ok()) return least;
+  if (schedule->table != nullptr)
+    return std::max(least, static_cast<int>(WorkersOf(schedule->table->shape).size()));
+  return std::max(least, spec.stages / schedule->chunks);
+}
+
 absl::StatusOr<std::vector<StageProgram>> MakePrograms(const JobSpec& spec,
                                                        const ScheduleShape& shape) {
   PD_ASSIGN_OR_RETURN(const JobSchedule schedule, ScheduleOf(spec));

@@ -32,6 +32,17 @@ absl::StatusOr<JobSchedule> ScheduleOf(const JobSpec& spec);
 // names `source` and the place in it.
 absl::Status SetScheduleTable(std::string text, std::string_view source, JobSpec* spec);
 
+// The shape of the job's run with so many replicas per stage on these devices (empty: each stage
+// has its own); a user's table knows its warm-up better. Edges and ties are for SetStageFlow.
+// Errors: as ScheduleOf.
+absl::StatusOr<ScheduleShape> ShapeOfRun(const JobSpec& spec, const RunShape& run,
+                                         std::vector<int> replicas, std::vector<int> warmup,
+                                         std::vector<int> device_of);
+
+// Workers that the job asks for, or that its stages or its table need at least. 1 if it does not
+// say; what ScheduleOf refuses does not count.
+int LeastWorkers(const JobSpec& spec);
+
 // What every worker runs, in the order of WorkersOf. Errors: as ScheduleOf, RepeatTable and the
 // MakePrograms of schedules.h.
 absl::StatusOr<std::vector<StageProgram>> MakePrograms(const JobSpec& spec,

@@ -222,6 +222,18 @@ TEST(JobSpecTest, ProgramsOfATableAreThoseOfTheWholeRun) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("replicas: 2,1,1 in the table")));
 }
 
+TEST(JobSpecTest, KnowsTheWorkersThatAJobNeeds) {
+  JobSpec spec = Good();
+  EXPECT_EQ(LeastWorkers(spec), 1);
+  spec.stages = 4;
+  EXPECT_EQ(LeastWorkers(spec), 4);
+  spec.schedule = "zb_v";
+  EXPECT_EQ(LeastWorkers(spec), 2);
+  spec.workers = 3;
+  EXPECT_EQ(LeastWorkers(spec), 3);
+  EXPECT_EQ(LeastWorkers(WithTable()), 3);
+}
+
 TEST(JobSpecTest, RunShapeCarriesTheCounts) {
   JobSpec spec = Good();
   spec.batch_size = 10;
