@@ -31,7 +31,8 @@ StageExecutor::StageExecutor(const StageProgram* program, const std::vector<Stag
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
-      cursor_(*program) {
+      cursor_(*program),
+      after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
     runners_.emplace_back(stages[chunk], &channels->stages[chunk], channels->replicas.get(),
                           monitor, clock);
@@ -146,6 +147,8 @@ absl::StatusOr<bool> StageExecutor::Execute(const Instruction& instruction) {
       return Norm(instruction.microbatch.value());
     case Op::kStep:
       return Update(instruction);
+    case Op::kValidate:
+      return Validate(instruction.microbatch.value());
     default:
       return runners_[instruction.chunk].Run(instruction, &waiting_);
   }
@@ -246,12 +249,38 @@ absl::StatusOr<bool> StageExecutor::Update(const Instruction& instruction) {
     TakeTiedGradients(instruction.chunk, update);
   }
   Verdict verdict;
+  const bool validates = norms_ != nullptr && program_.policy == WeightPolicy::kSpeculative;
+  if (validates && speculates_) {
+    after_update_ = cursor_;
+    PD_RETURN_IF_ERROR(runner.Speculate(instruction));
+    return true;
+  }
   if (norms_ != nullptr) {
     PD_ASSIGN_OR_RETURN(std::optional<Verdict> judged, Judge(stage, update));
     if (!judged) return false;
     verdict = *judged;
   }
+  if (validates) settled_ = update;
   PD_RETURN_IF_ERROR(runner.Update(instruction, verdict.scale, verdict.skip));
+  return true;
+}
+
+absl::StatusOr<bool> StageExecutor::Validate(int64_t update) {
+  PD_ASSIGN_OR_RETURN(std::optional<Verdict> verdict, Judge(runners_[0].state(), update));
+  if (!verdict) return false;
+  const bool holds = verdict->scale == 1 && !verdict->skip;
+  if (settled_ == update) {
+    speculates_ = holds;
+    return true;
+  }
+  settled_ = update;
+  if (holds) {
+    for (StageRunner& runner : runners_) PD_RETURN_IF_ERROR(runner.Confirm());
+    return true;
+  }
+  for (StageRunner& runner : runners_)
+    PD_RETURN_IF_ERROR(runner.TakeBack(update, verdict->scale, verdict->skip));
+  cursor_ = after_update_;
   return true;
 }
 

@@ -160,6 +160,13 @@ class StageBuilder {
       s.optimizer_state.push_back(std::move(buffer));
     }
     PD_ASSIGN_OR_RETURN(s.states, Allocate(s.layout.state_bytes, "running statistics"));
+    if (needs.undo) {
+      for (size_t i = 0; i < s.optimizer_state.size(); ++i) {
+        PD_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(parameter_bytes, "undoing updates"));
+        s.undo_optimizer_state.push_back(std::move(buffer));
+      }
+      PD_ASSIGN_OR_RETURN(s.undo_states, Allocate(s.layout.state_bytes, "undoing updates"));
+    }
     PD_ASSIGN_OR_RETURN(s.constants, Allocate(s.layout.constant_bytes, "constants"));
     PD_ASSIGN_OR_RETURN(s.arena, Allocate(arena_bytes_, "temporaries"));
     for (int slot = 0; slot < needs.slots; ++slot) {

@@ -87,6 +87,9 @@ struct StageState {
   DeviceBuffer microbatch_gradients;  // of one microbatch, where an update has several here
   std::vector<DeviceBuffer>
       optimizer_state;  // per state tensor of the optimizer, laid out as a version
+  // What an update that may be undone leaves behind; empty where none may.
+  std::vector<DeviceBuffer> undo_optimizer_state;
+  DeviceBuffer undo_states;
   DeviceBuffer states;
   DeviceBuffer constants;
   DeviceBuffer arena;
