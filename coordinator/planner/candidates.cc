@@ -52,7 +52,7 @@ bool Better(const Candidate& a, const Candidate& b) {
 }
 
 bool AllowsTies(WeightPolicy policy) {
-  return policy == WeightPolicy::kFlush || policy == WeightPolicy::kDoubleBuffer;
+  return IsSynchronous(policy) || policy == WeightPolicy::kDoubleBuffer;
 }
 
 absl::StatusOr<CandidateSource> CandidateSource::Create(const PlanRequest& request,
@@ -61,7 +61,7 @@ absl::StatusOr<CandidateSource> CandidateSource::Create(const PlanRequest& reque
   PD_ASSIGN_OR_RETURN(source.schedule_, CheckRequest(request));
   const JobSchedule& schedule = source.schedule_;
   source.by_minibatch_ = !StepsByRound(schedule.policy);
-  source.drains_ = schedule.policy == WeightPolicy::kFlush;
+  source.drains_ = IsSynchronous(schedule.policy);
   source.by_formula_ =
       schedule.info != nullptr && (request.schedule == "pipedream" || request.schedule == "1f1b" ||
                                    request.schedule == "gpipe");
@@ -227,7 +227,7 @@ void CandidateSource::Play(const CostModel& costs, const ScheduleShape& layout,
   if (drains_ || schedule_.table != nullptr) candidate->step_s = played->step_s;
   for (size_t s = 0; s < holdings->size(); ++s) {
     const StageNeeds& needs = played->needs[s];
-    (*holdings)[s] = {needs.slots, needs.versions, needs.gradients};
+    (*holdings)[s] = {needs.slots, needs.versions, needs.gradients, needs.undo};
   }
 }
 

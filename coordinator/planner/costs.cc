@@ -86,7 +86,8 @@ int CostModel::Versions(int warmup) const { return schedule_.by_minibatch ? 1 : 
 
 StageHoldings CostModel::Holdings(const StagePart& part, int warmup) const {
   const int own = MicrobatchesPerReplica(part.replicas);
-  return {schedule_.by_minibatch ? std::min(warmup + 1, own) : warmup + 1, Versions(warmup), 1};
+  return {schedule_.by_minibatch ? std::min(warmup + 1, own) : warmup + 1, Versions(warmup), 1,
+          false};
 }
 
 MemoryPrediction CostModel::Memory(const NodeSums& sums, const StagePart& part,
@@ -97,6 +98,7 @@ MemoryPrediction CostModel::Memory(const NodeSums& sums, const StagePart& part,
   memory.weights = holdings.versions * sums.parameter_bytes + sums.state_bytes;
   memory.gradients = (holdings.gradients + (accumulates ? 1 : 0)) * sums.parameter_bytes;
   memory.optimizer = profile_.optimizer_state_tensors * sums.parameter_bytes;
+  if (holdings.undo) memory.optimizer += memory.optimizer + sums.state_bytes;
   memory.activations = holdings.slots * sums.saved_bytes;
   memory.buffers = schedule_.channel_slots * (CutBytes(part.begin) + CutBytes(part.end));
   memory.workspace = sums.workspace_bytes;

@@ -48,6 +48,7 @@ struct StageHoldings {
   int slots = 1;      // activations of so many microbatches
   int versions = 1;   // of the weights
   int gradients = 1;  // sums that are open at once
+  bool undo = false;  // a copy of the optimizer's state and the running statistics
 };
 
 struct StagePart {

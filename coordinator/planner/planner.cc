@@ -147,8 +147,8 @@ absl::StatusOr<Plan> MakePlan(const PlanRequest& request, bool part_ties) {
   if (!best) return NothingFits(source);
   Plan plan;
   plan.schedule = request.table != nullptr ? request.table->name : request.schedule;
-  const bool played = !source.by_formula() && (source.schedule().policy == WeightPolicy::kFlush ||
-                                               request.table != nullptr);
+  const bool played =
+      !source.by_formula() && (IsSynchronous(source.schedule().policy) || request.table != nullptr);
   plan.rule = played ? "simulated" : "paper";
   plan.stages = Stages(request, source, *best);
   plan.device_of = best->device_of;

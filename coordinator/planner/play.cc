@@ -26,7 +26,7 @@ ScheduleShape ShapeToPlay(const PlanRequest& request, const JobSchedule& schedul
   }
   shape.microbatches_per_minibatch = request.microbatches;
   if (static_cast<int>(request.warmup.size()) == shape.stages()) shape.warmup = request.warmup;
-  if (schedule.policy == WeightPolicy::kFlush) return shape;
+  if (IsSynchronous(schedule.policy)) return shape;
   int64_t in_flight = 0;
   for (int s = 0; s < shape.stages(); ++s) {
     in_flight =
@@ -60,11 +60,16 @@ int ForwardsAhead(const StageProgram& program, int chunk) {
 
 absl::StatusOr<Played> Play(const PlanRequest& request, const JobSchedule& schedule,
                             const ScheduleShape& layout, const SimulateOptions& costs) {
-  const ScheduleShape shape = ShapeToPlay(request, schedule, layout);
-  PD_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, ProgramsOf(schedule, shape));
+  ScheduleShape shape = ShapeToPlay(request, schedule, layout);
+  PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, ProgramsOf(schedule, shape));
   PD_ASSIGN_OR_RETURN(const Simulation run, Simulate(programs, costs));
   Played played;
   played.step_s = run.makespan_s / static_cast<double>(shape.minibatches());
+  if (IsSynchronous(schedule.policy) && shape.minibatches() == 1) {
+    // What is kept from one minibatch to the next, to take updates back, shows in several.
+    shape.minibatches_per_epoch = 3;
+    PD_ASSIGN_OR_RETURN(programs, ProgramsOf(schedule, shape));
+  }
   played.needs.resize(shape.stages());
   played.warmup.resize(shape.stages());
   for (const StageProgram& program : programs) {
@@ -75,6 +80,7 @@ absl::StatusOr<Played> Play(const PlanRequest& request, const JobSchedule& sched
       most.slots = std::max(most.slots, program.needs[chunk].slots);
       most.versions = std::max(most.versions, program.needs[chunk].versions);
       most.gradients = std::max(most.gradients, program.needs[chunk].gradients);
+      most.undo = most.undo || program.needs[chunk].undo;
       played.warmup[s] =
           std::max(played.warmup[s], ForwardsAhead(program, static_cast<int>(chunk)));
     }

@@ -17,8 +17,8 @@ struct Played {
   std::vector<int> warmup;        // per stage: forwards before the first backward, less one
 };
 
-// Plays the request's schedule long enough to show all that it ever holds: a minibatch if it
-// drains, else twice what is in flight; a table that is a whole run, all of it. `layout` has
+// Plays the request's schedule: a minibatch if it is synchronous, else twice what is in flight; a
+// table that is a whole run, all of it. What it needs is that of a run as long as it takes. `layout` has
 // replicas and devices. kInvalidArgument: the schedule cannot serve that layout.
 absl::StatusOr<Played> Play(const PlanRequest& request, const JobSchedule& schedule,
                             const ScheduleShape& layout, const SimulateOptions& costs);

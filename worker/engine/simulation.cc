@@ -158,6 +158,9 @@ class Simulation {
         it->second.positions += part.positions;
         it->second.samples += part.samples;
       }
+      const StageCounters counters = worker->monitor.counters();
+      result.skipped_updates += counters.skipped_updates;
+      result.undone_updates += counters.undone_updates;
       for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
         if (stage->replica.value() != 0) continue;

@@ -148,6 +148,22 @@ TEST(PlannerSchedulesTest, UpdatesThatWaitForANormNeedASecondSum) {
   EXPECT_EQ(plan.stages[3].memory.gradients, 300);
 }
 
+TEST(PlannerSchedulesTest, UpdatesThatMayBeTakenBackNeedWhatWasBefore) {
+  PlanRequest request = Chain(4, 1, 4);
+  request.profiles[0].optimizer_state_tensors = 2;
+  request.profiles[0].nodes[0].state_bytes = 7;
+  request.schedule = "zb_h1";
+  request.stages = 4;
+  ASSERT_OK_AND_ASSIGN(Plan plan, MakePlan(request));
+  EXPECT_EQ(plan.stages[0].memory.weights, 100 + 7);
+  EXPECT_EQ(plan.stages[0].memory.optimizer, 200);
+  request.global_norm = true;
+  ASSERT_OK_AND_ASSIGN(plan, MakePlan(request));
+  EXPECT_EQ(plan.stages[0].versions, 2);
+  EXPECT_EQ(plan.stages[0].memory.weights, 200 + 7);
+  EXPECT_EQ(plan.stages[0].memory.optimizer, 400 + 7);
+}
+
 TEST(PlannerSchedulesTest, DataParallelUsesAllWorkersThatGetAMicrobatch) {
   PlanRequest request = Chain(4, 1, 4);
   request.topology.links[0].bandwidth_bytes_per_s = 1;  // however long reducing takes
