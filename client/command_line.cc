@@ -226,6 +226,8 @@ class CommandTree {
         ->group("Data");
     Switch(app, job, "--no-shuffle", "shuffle", "false", "Keep the order of the data", "Data");
     Switch(app, job, "--no-evaluate", "evaluate", "false", "Do not evaluate", "Data");
+    Switch(app, job, "--no-ledger", "ledger", "false", "Keep no record for `pipedream verify`",
+           "Data");
   }
 
   static void AddTrainingOptions(CLI::App* app, JobOptions* job) {

@@ -46,12 +46,13 @@ bool IsPerMicrobatch(Op op) {
 }
 
 StageRunner::StageRunner(StageState* stage, StageChannels* channels, Collective* replicas,
-                         StageMonitor* monitor, Clock* clock)
+                         StageMonitor* monitor, Clock* clock, StageRecorder* recorder)
     : stage_(*stage),
       channels_(*channels),
       replicas_(replicas),
       monitor_(*monitor),
       clock_(clock),
+      recorder_(recorder),
       span_(UpdateSpan(stage->shape, stage->policy, stage->stage)),
       contributions_(stage->gradient_sums.size()) {
   auto base = [&](Region region) -> std::byte*& { return bases_.base[static_cast<int>(region)]; };
@@ -193,10 +194,10 @@ void StageRunner::SelectTrainingRows(const MicrobatchSamples& samples) {
   context_.sample_ids = rows_;
 }
 
-absl::Status StageRunner::ReadVersion(WeightVersion version) {
-  PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
-                      stage_.weights->Data(version));
-  return absl::OkStatus();
+absl::StatusOr<WeightVersion> StageRunner::ReadVersion(WeightVersion version) {
+  PD_ASSIGN_OR_RETURN(ReadWeights weights, stage_.weights->Read(version));
+  bases_.base[static_cast<int>(Region::kParameters)] = weights.data;
+  return weights.version;
 }
 
 absl::Status StageRunner::Forward(const Instruction& instruction) {
@@ -207,7 +208,8 @@ absl::Status StageRunner::Forward(const Instruction& instruction) {
   if (BackwardReadsForwardVersion(stage_.policy)) {
     PD_RETURN_IF_ERROR(stage_.weights->Pin(instruction.version));
   }
-  PD_RETURN_IF_ERROR(ReadVersion(instruction.version));
+  PD_ASSIGN_OR_RETURN(const WeightVersion read, ReadVersion(instruction.version));
+  if (recorder_ != nullptr) recorder_->Forward(instruction.slot, read);
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
   PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.train.get()));
   std::byte* share = nullptr;
@@ -245,7 +247,7 @@ absl::Status StageRunner::Evaluate(const Instruction& instruction) {
   for (int64_t k = 0; k < samples.count; ++k) rows_.push_back(samples.begin + k);
   context_.step = 0;
   context_.sample_ids = rows_;
-  PD_RETURN_IF_ERROR(ReadVersion(instruction.version));
+  PD_RETURN_IF_ERROR(ReadVersion(instruction.version).status());
   PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.evaluation.get()));
   PD_RETURN_IF_ERROR(RunProgram(compiled.forward, KeyOf(instruction)));
 
@@ -269,10 +271,13 @@ absl::Status StageRunner::Backward(const Instruction& instruction) {
   const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
   CompiledStage& compiled = stage_.training.at(samples.count);
   SelectTrainingRows(samples);
-  PD_RETURN_IF_ERROR(ReadVersion(instruction.version));
+  PD_ASSIGN_OR_RETURN(const WeightVersion read, ReadVersion(instruction.version));
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
   const MessageKey key = KeyOf(instruction);
-  if (instruction.op == Op::kBackwardInput) return RunProgram(compiled.backward_input, key);
+  if (instruction.op == Op::kBackwardInput) {
+    if (recorder_ != nullptr) recorder_->BackwardInput(instruction.slot, read);
+    return RunProgram(compiled.backward_input, key);
+  }
 
   const int64_t update = UpdateOfMicrobatch(instruction.microbatch);
   std::byte* target =
@@ -284,6 +289,8 @@ absl::Status StageRunner::Backward(const Instruction& instruction) {
   PD_RETURN_IF_ERROR(RunProgram(fused ? compiled.backward : compiled.backward_weight, key));
   if (BackwardReadsForwardVersion(stage_.policy)) stage_.weights->Unpin(instruction.version);
   AddGradients(instruction, samples.count);
+  if (recorder_ != nullptr)
+    recorder_->Gradient(instruction.slot, instruction.microbatch, read, fused, update);
   return absl::OkStatus();
 }
 
@@ -366,6 +373,7 @@ absl::Status StageRunner::Update(const Instruction& instruction, double scale, b
   }
   if (filled > 0 && !stage_.state_shares.empty()) AdvanceStates(stage_, update, filled);
   weights.Publish();
+  if (recorder_ != nullptr) PD_RETURN_IF_ERROR(recorder_->Published());
   contributions(update) = 0;
   const int64_t held = weights.alive();
   monitor_.Count([&](StageCounters& c) {
