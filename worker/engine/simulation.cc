@@ -28,7 +28,7 @@ struct SimulatedWorker {
 class Simulation {
  public:
   explicit Simulation(const SimulationOptions& options)
-      : options_(options), backend_(MakeOneDnnBackend()), device_(MakeCpuDevice(1, 0)) {}
+      : options_(options), backend_(MakeOneDnnBackend()), own_device_(MakeCpuDevice(1, 0)) {}
 
   absl::StatusOr<SimulationResult> Run() {
     backend_->SetThreads(1);
@@ -48,11 +48,12 @@ class Simulation {
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
-      PD_ASSIGN_OR_RETURN(worker->state,
-                          BuildWorker({options_.model, options_.spec, options_.run,
-                                       options_.stage_of, std::move(program), 0, options_.train,
-                                       options_.evaluation, options_.recompute},
-                                      *backend_, device_.get()));
+      PD_ASSIGN_OR_RETURN(
+          worker->state,
+          BuildWorker(
+              {options_.model, options_.spec, options_.run, options_.stage_of, std::move(program),
+               0, options_.train, options_.evaluation, options_.recompute},
+              *backend_, options_.device ? options_.device : own_device_.get()));
       worker->channels.stages.resize(worker->state->stages.size());
       if (options_.spec.ledger) {
         PD_ASSIGN_OR_RETURN(worker->recorder,
@@ -211,7 +212,7 @@ class Simulation {
 
   const SimulationOptions& options_;
   std::unique_ptr<KernelBackend> backend_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> own_device_;
   ScheduleShape shape_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   std::map<int64_t, LossSum> losses_;  // by minibatch

@@ -16,6 +16,7 @@
 #include "common/job/job_spec.h"
 #include "common/schedule/ledger.h"
 #include "common/schedule/stage_program.h"
+#include "worker/device/device.h"
 #include "worker/engine/recompute.h"
 #include "worker/engine/stage_monitor.h"
 
@@ -34,6 +35,8 @@ struct SimulationOptions {
   // Which executor steps next is chosen at random from this; results must not depend on it.
   uint64_t interleaving = 0;
   Recompute recompute = {};
+  // Where stages allocate; null: the machine's memory without a limit.
+  Device* device = nullptr;
   // Run these, in the order of WorkersOf, instead of the named schedule's.
   std::vector<StageProgram> programs;
   // Asked between instructions, with the number of minibatches that every stage has finished its
