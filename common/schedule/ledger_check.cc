@@ -8,6 +8,7 @@
 namespace pipedream {
 namespace {
 
+// The ways of training that can be told apart by versions. (kSpeculative is kFlush in that.)
 constexpr WeightPolicy kPolicies[] = {WeightPolicy::kFlush, WeightPolicy::kStash,
                                       WeightPolicy::kVerticalSync, WeightPolicy::kDoubleBuffer,
                                       WeightPolicy::kSingle};
@@ -70,6 +71,7 @@ LedgerEntry ExpectedEntry(const ScheduleShape& shape, WeightPolicy policy, Stage
 std::string_view PolicyMeaning(WeightPolicy policy) {
   switch (policy) {
     case WeightPolicy::kFlush:
+    case WeightPolicy::kSpeculative:
       return "minibatch t reads version t on every stage";
     case WeightPolicy::kStash:
       return "microbatch i reads version max(0, i/r - d) of its stage, in its backward too";

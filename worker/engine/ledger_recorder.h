@@ -29,7 +29,7 @@ class StageRecorder {
   // of its own (`fused`), that read the same.
   void Gradient(int32_t slot, MicrobatchId microbatch, WeightVersion read, bool fused,
                 int64_t update);
-  // The stage's latest version has just been made (or loaded, for 0). Hashes the weights if that
+  // The stage's latest version has been made for good (or loaded, for 0). Hashes the weights if that
   // one's digest is kept.
   absl::Status Published();
 

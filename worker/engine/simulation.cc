@@ -192,6 +192,9 @@ class Simulation {
       if (worker->recorder != nullptr)
         for (StageLedger& ledger : worker->recorder->ledgers())
           ledgers.push_back(std::move(ledger));
+      const StageCounters counters = worker->monitor.counters();
+      result.skipped_updates += counters.skipped_updates;
+      result.undone_updates += counters.undone_updates;
       for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
         if (stage->replica.value() != 0) continue;

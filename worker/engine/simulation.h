@@ -52,6 +52,8 @@ struct SimulationResult {
   std::map<std::string, Tensor> weights;   // parameters and running statistics
   int64_t memory_bytes = 0;                // of all stages
   RunLedger ledger;                        // if the job asks for it
+  int64_t skipped_updates = 0;             // StageCounters, of all workers together
+  int64_t undone_updates = 0;
 };
 
 // The shape of the simulated schedule. Errors: as SetStageFlow.

@@ -29,6 +29,7 @@ class Verification {
     PD_ASSIGN_OR_RETURN(shape_, ShapeOf(in_.run));
     PD_ASSIGN_OR_RETURN(programs_, MakePrograms(in_.run.spec.schedule, shape_));
     policy_ = programs_[0].policy;
+    if (IsSynchronous(policy_)) policy_ = WeightPolicy::kFlush;
     report_.schedule = in_.run.spec.schedule;
     report_.declared = PolicyName(policy_);
     report_.minibatches = shape_.minibatches();
@@ -97,6 +98,8 @@ class Verification {
     options.stop = [&](int64_t minibatches) {
       cancelled = in_.cancelled();
       if (cancelled) return true;
+      // The end of the run is more than its last update.
+      if (minibatches == shape_.minibatches()) return false;
       if (in_.minibatches > 0) return minibatches >= in_.minibatches;
       return minibatches >= kLeastMinibatches && ToSeconds(clock_->Now() - begin) >= in_.budget_s;
     };

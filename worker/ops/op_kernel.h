@@ -80,8 +80,9 @@ class KernelBackend {
  public:
   virtual ~KernelBackend() = default;
   virtual std::string_view name() const = 0;   // "onednn"
-  // kUnimplemented names an operator that this backend lacks; kInvalidArgument a shape that it
-  // cannot serve.
+  // What a kernel computes depends on the shapes only, to the bit, not on the layouts that are
+  // offered: those change with the cut of the network. kUnimplemented names an operator that this
+  // backend lacks; kInvalidArgument a shape that it cannot serve.
   virtual absl::StatusOr<PreparedKernel> Prepare(const Graph& graph, const Node& node,
                                                  std::span<const OfferedInput> inputs) const = 0;
   // Copies between two layouts of one shape and type.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <span>
+#include <string_view>
 
 #include "common/base/status.h"
 
@@ -115,6 +116,23 @@ memory::desc DescLike(const memory::desc& like, const memory::dims& dims) {
     }
   }
   return PlainDesc(dims);
+}
+
+memory::desc ConvolvedDesc(const Shape& shape) {
+  const memory::dims x = DimsOf(shape);
+  if (SpatialTags(shape.rank()).empty() || shape.elements() == 0) return PlainDesc(x);
+  const size_t axes = x.size() - 2;
+  memory::dims w(x.size(), 3);
+  w[0] = w[1] = x[1];
+  const memory::dims ones(axes, 1);  // strides and padding
+  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training,
+                                             dnnl::algorithm::convolution_direct, AnyDesc(x),
+                                             AnyDesc(w), AnyDesc(x), ones, ones, ones);
+  return dnnl::convolution_forward::primitive_desc(desc, UserScratchpad(), Engine()).dst_desc();
+}
+
+bool IsReference(const char* implementation) {
+  return std::string_view(implementation).find("ref") != std::string_view::npos;
 }
 
 }  // namespace pipedream::onednn

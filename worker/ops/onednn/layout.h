@@ -44,5 +44,12 @@ bool IsPadded(const TensorSpec& spec);
 // Other dims in the same family of formats (row-major, channels last, blocked channels); row-major
 // if the format is of no such family.
 dnnl::memory::desc DescLike(const dnnl::memory::desc& like, const dnnl::memory::dims& dims);
+// The layout in which a convolution leaves a result of this [N, C, D1..Dk]; row-major for other
+// ranks. Kernels that add up in an order that follows the layout work in this one, whatever they
+// are offered: what lies blocked behind a convolution comes row-major out of a message, and the
+// result must not tell.
+dnnl::memory::desc ConvolvedDesc(const Shape& shape);
+// oneDNN has only its reference code for it, far slower than going through another layout.
+bool IsReference(const char* implementation);
 
 }  // namespace pipedream::onednn

@@ -1,4 +1,5 @@
-// Local response normalisation across channels on oneDNN; even sizes, whose window is not
+// Local response normalisation across channels on oneDNN, in a layout that follows from the shape:
+// oneDNN adds the channels up in another order in another layout. Even sizes, whose window is not
 // symmetric, go to lrn_loops.cc.
 #include "common/base/status.h"
 #include "worker/ops/onednn/families.h"
@@ -26,16 +27,21 @@ lrn_forward::primitive_desc Forward(const Node& node, prop_kind kind, const memo
           Engine()};
 }
 
+memory::desc WorkingDesc(const Node& node, prop_kind kind, const Shape& x) {
+  const memory::desc blocked = ConvolvedDesc(x);
+  return IsReference(Forward(node, kind, blocked).impl_info_str()) ? PlainDesc(DimsOf(x)) : blocked;
+}
+
 }  // namespace
 
 absl::StatusOr<PreparedKernel> PrepareLrn(const PrepareRequest& request) {
   PD_RETURN_IF_ERROR(RequireFloat(request));
   if (!CanNormalize(request, request.input_shape(0))) return PrepareLrnLoops(request);
   const bool keep = request.is_read(1);
-  const TensorSpec x = request.offered(0);
-  const memory::desc data = DescOf(x);
-  const auto pd = Forward(request.node,
-                          keep ? prop_kind::forward_training : prop_kind::forward_inference, data);
+  const prop_kind kind = keep ? prop_kind::forward_training : prop_kind::forward_inference;
+  const memory::desc data = WorkingDesc(request.node, kind, request.input_shape(0));
+  const TensorSpec x = SpecOf(data, request.input_shape(0));
+  const auto pd = Forward(request.node, kind, data);
   auto kernel = std::make_unique<PrimitiveKernel>(request, lrn_forward(pd));
   kernel->Input(DNNL_ARG_SRC, 0, data).Output(DNNL_ARG_DST, 0, data);
   const memory::desc workspace = keep ? pd.workspace_desc() : memory::desc();

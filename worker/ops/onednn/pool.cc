@@ -1,4 +1,6 @@
-// Pools on oneDNN in the layout they are offered; what it cannot do goes to pool_loops.cc.
+// Pools on oneDNN in a layout that follows from the shape: oneDNN adds up windows, and gradients
+// where windows overlap, in another order in another layout. What it cannot do goes to
+// pool_loops.cc.
 #include "common/base/status.h"
 #include "worker/ops/onednn/families.h"
 #include "worker/ops/onednn/pool_window.h"
@@ -36,6 +38,17 @@ pooling_forward::primitive_desc Forward(const Node& node, prop_kind kind, algori
   return {{kind, how, x, y, g.strides, g.kernel, g.begin, g.end}, UserScratchpad(), Engine()};
 }
 
+struct Ends {
+  memory::desc x, y;
+};
+// The output in the input's family of formats, so that blocked regions stay whole.
+Ends WorkingDescs(const Node& node, prop_kind kind, algorithm how, const Shape& x, const Shape& y) {
+  const memory::desc blocked = ConvolvedDesc(x);
+  const Ends ends = {blocked, DescLike(blocked, DimsOf(y))};
+  if (!IsReference(Forward(node, kind, how, ends.x, ends.y).impl_info_str())) return ends;
+  return {PlainDesc(DimsOf(x)), PlainDesc(DimsOf(y))};
+}
+
 bool CanPool(const PrepareRequest& request, const Shape& x, const Shape& y) {
   return OneDnnCanPool(WindowOf(request.node, x, y));
 }
@@ -52,19 +65,16 @@ std::shared_ptr<WorkspaceLayout> LayoutOfWorkspace(const pooling_forward::primit
 
 absl::StatusOr<PreparedKernel> PrepareForward(const PrepareRequest& request, algorithm how) {
   const bool keep = how == algorithm::pooling_max && request.is_read(1);
-  const TensorSpec& x = request.offered(0);
-  // The output in the input's family of formats, so that blocked regions stay whole.
-  const memory::desc source = DescOf(x);
-  const memory::desc destination = DescLike(source, DimsOf(request.output_shape(0)));
-  const auto pd =
-      Forward(request.node, keep ? prop_kind::forward_training : prop_kind::forward_inference, how,
-              source, destination);
+  const prop_kind kind = keep ? prop_kind::forward_training : prop_kind::forward_inference;
+  const auto [source, destination] =
+      WorkingDescs(request.node, kind, how, request.input_shape(0), request.output_shape(0));
+  const auto pd = Forward(request.node, kind, how, source, destination);
   auto kernel = std::make_unique<PrimitiveKernel>(request, pooling_forward(pd));
   kernel->Input(DNNL_ARG_SRC, 0, source).Output(DNNL_ARG_DST, 0, destination);
   if (keep) kernel->Output(DNNL_ARG_WORKSPACE, 1, pd.workspace_desc());
   const size_t scratch = BindScratchpad(pd, *kernel);
   PreparedKernel prepared = request.Plain(std::move(kernel));
-  prepared.inputs[0] = x;
+  prepared.inputs[0] = SpecOf(source, request.input_shape(0));
   prepared.outputs[0] = SpecOf(destination, request.output_shape(0));
   if (keep) {
     prepared.outputs[1].layout = LayoutOfWorkspace(pd);
@@ -128,8 +138,9 @@ absl::StatusOr<PreparedKernel> PrepareAveragePoolGrad(const PrepareRequest& requ
   if (!CanPool(request, request.output_shape(0), request.input_shape(0))) {
     return PrepareAveragePoolGradLoops(request);
   }
-  const memory::desc destination = DescOf(request.offered(0));
-  const memory::desc source = DescLike(destination, DimsOf(request.output_shape(0)));
+  const auto [source, destination] =
+      WorkingDescs(request.node, prop_kind::forward_training, AverageOf(request.node),
+                   request.output_shape(0), request.input_shape(0));
   const auto forward = Forward(request.node, prop_kind::forward_training, AverageOf(request.node),
                                source, destination);
   return PrepareBackward(request, AverageOf(request.node), forward, false);
