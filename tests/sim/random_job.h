@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
@@ -28,17 +29,21 @@ struct RandomJob {
 
   std::string ToString() const {
     return fmt::format(
-        "{} layers in stages {} x {} replicas, depths {}{}, {} samples in {} x {}, {} epochs, "
-        "{}, optimizer {} clip {}",
+        "{} layers in stages {} x {} replicas on devices {}, depths {}{}, {} samples in {} x {}, "
+        "{} epochs, {}, optimizer {} clip {}{}, row {} is {}",
         layer_stage.size(), fmt::join(layer_stage, ","), fmt::join(pipeline.replicas, ","),
+        pipeline.device_of.empty() ? "of their own"
+                                   : fmt::format("{}", fmt::join(pipeline.device_of, ",")),
         fmt::join(pipeline.depth, ","), warmup.empty() ? "" : " as given", data.train_samples,
         spec.batch_size, spec.microbatches, spec.epochs, evaluate ? "evaluated" : "not evaluated",
-        pipedream::ToString(spec.optimizer.kind), spec.optimizer.clip_norm);
+        pipedream::ToString(spec.optimizer.kind), spec.optimizer.clip_norm,
+        spec.on_nonfinite == OnNonFinite::kSkip ? " skip" : "", data.broken_row, data.broken_value);
   }
 };
 
-// Jobs that a policy's schedule takes: up to 5 stages of up to 3 replicas, depths by the rule or
-// given, minibatches that do not fill the epoch, 1 to 3 epochs, any optimizer.
+// Jobs that a policy's schedule takes: up to 6 stages of up to 3 replicas, depths by the rule or
+// given, minibatches that do not fill the epoch, 1 to 3 epochs, any optimizer, clipped or not;
+// now and then with a row of data whose gradients are not finite, and skipped updates.
 class RandomJobMaker {
  public:
   RandomJobMaker(const SchedulePolicy& policy, uint32_t seed) : policy_(policy), random_(seed) {}
@@ -48,10 +53,10 @@ class RandomJobMaker {
     RandomJob draw;
     draw.data.seed = random_();
     draw.data.loss = Chance(4) ? FormulaLoss::kMse : FormulaLoss::kCrossEntropy;
-    const int stages = Between(1, 5);
-    DrawPipeline(stages, replicated, &draw);
+    const int stages = DrawPipeline(replicated, &draw);
     DrawLayers(stages, &draw);
     DrawSizes(&draw);
+    DrawBreak(&draw);
     DrawOptimizer(&draw.spec);
     draw.spec.schedule = policy_.schedule;
     draw.spec.seed = random_();
@@ -67,23 +72,34 @@ class RandomJobMaker {
   }
   bool Chance(int of) { return Between(1, of) == 1; }
 
-  void DrawPipeline(int stages, bool replicated, RandomJob* draw) {
+  // The number of stages.
+  int DrawPipeline(bool replicated, RandomJob* draw) {
     DrawnPipeline& p = draw->pipeline;
+    const int chunks = Between(policy_.least_chunks, policy_.most_chunks);
+    const int devices = Between(1, policy_.most_stages / chunks), stages = devices * chunks;
+    for (int s = 0; s < stages && policy_.device_of != nullptr; ++s)
+      p.device_of.push_back(policy_.device_of(s, devices));
     for (int s = 0; s < stages; ++s)
       p.replicas.push_back(replicated && policy_.replicated && Chance(2) ? Between(2, 3) : 1);
+    if (policy_.equal_replicas) p.replicas.assign(stages, p.replicas[0]);
     p.depth.resize(stages);
     for (int s = 0; s < stages; ++s) p.depth[s] = DepthByRule(p.replicas, s);
-    if (!policy_.depths || !Chance(3)) return;
+    if (!policy_.depths || !Chance(3)) return stages;
     // Before a round's backwards a stage has to send all that the next one forwards before the
     // backwards of the same microbatches, or both wait for ever: with d, r here and d', r' there,
     // d >= 1 + floor(((d' + 1) r' - 2) / r).
+    int64_t ahead = 0;  // units, of any stage behind
     for (int s = stages - 1; s >= 0; --s) {
       int64_t least = 0;
       if (s + 1 < stages)
         least = ((p.depth[s + 1] + 1) * p.replicas[s + 1] - 2 + p.replicas[s]) / p.replicas[s];
+      // Vertical sync reads versions that stage 0 has given up last.
+      if (s == 0) least = std::max(least, (ahead + p.replicas[s] - 1) / p.replicas[s]);
       p.depth[s] = least + Between(0, 2);
+      ahead = std::max(ahead, p.depth[s] * p.replicas[s]);
     }
     draw->warmup.assign(p.depth.begin(), p.depth.end());
+    return stages;
   }
 
   void DrawLayers(int stages, RandomJob* draw) {
@@ -113,6 +129,19 @@ class RandomJobMaker {
     draw->data.evaluation_samples = Between(1, 2 * batch + 1);
     draw->spec.epochs = Between(1, 3);
     draw->evaluate = Chance(2);
+    draw->pipeline.units = draw->spec.epochs * draw->spec.microbatches *
+                           ((draw->data.train_samples + batch - 1) / batch);
+  }
+
+  // An infinite input breaks only the gradient of the first layer (0 times infinity behind a
+  // saturated tanh), a NaN all of them.
+  void DrawBreak(RandomJob* draw) {
+    if (!Chance(3)) return;
+    draw->spec.on_nonfinite = OnNonFinite::kSkip;
+    if (Chance(4)) return;
+    draw->data.broken_row = Between(0, static_cast<int>(draw->data.train_samples) - 1);
+    draw->data.broken_value = Chance(2) ? std::numeric_limits<float>::infinity()
+                                        : std::numeric_limits<float>::quiet_NaN();
   }
 
   void DrawOptimizer(JobSpec* spec) {
@@ -122,7 +151,7 @@ class RandomJobMaker {
     if (sgd && Chance(2)) o.momentum = 0.8;
     o.nesterov = o.momentum > 0 && Chance(2);
     if (Chance(2)) o.weight_decay = 0.01;
-    if (policy_.clips && Chance(2)) o.clip_norm = 0.2;
+    if (Chance(2)) o.clip_norm = 0.2;
     spec->learning_rate.base = sgd ? 0.05 : 0.005;
     if (!Chance(2)) return;
     spec->learning_rate.kind = LrScheduleKind::kStep;
@@ -147,6 +176,7 @@ inline SimulationOptions OptionsOf(const RandomJob& draw, const FormulaJob& job)
   options.stage_of = job.StageOfNodes(draw.layer_stage);
   options.replicas = draw.pipeline.replicas;
   options.warmup = draw.warmup;
+  options.device_of = draw.pipeline.device_of;
   options.interleaving = draw.interleaving;
   return options;
 }
@@ -166,10 +196,17 @@ inline FormulaRun FormulaOf(const RandomJob& draw, const SchedulePolicy& policy,
     run.backward_version = [&p = draw.pipeline, &policy](int s, int64_t u) {
       return policy.backward_version(p, s, u);
     };
-  if (policy.norm_lag != nullptr)
-    run.norm_lag = [&p = draw.pipeline, &policy](int s, int64_t k) {
-      return policy.norm_lag(p, s, k);
+  const bool exact = policy.units_per_norm == nullptr;
+  if (!exact) {
+    run.norm_of = [&p = draw.pipeline, &policy](int s, int64_t k) {
+      return NormOfUpdate(policy, p, s, k);
     };
+    run.norm_update = [&p = draw.pipeline, &policy](int s, int64_t n) {
+      return UpdateOfNorm(policy, p, s, n);
+    };
+  }
+  if (draw.spec.on_nonfinite == OnNonFinite::kSkip)
+    run.skip = exact ? FormulaRun::Skip::kInAllStages : FormulaRun::Skip::kInThatStage;
   run.optimizer = FormulaOptimizerOf(draw.spec.optimizer);
   // An update that covers n minibatches takes an n-fold step, counted against the first stage's.
   run.learning_rate = [&p = draw.pipeline, &spec = draw.spec, &policy](int s, int64_t k) {
