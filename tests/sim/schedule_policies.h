@@ -15,6 +15,7 @@ namespace pipedream {
 struct DrawnPipeline {
   std::vector<int> replicas;   // per stage
   std::vector<int64_t> depth;  // warm-up forwards per stage, in rounds of its replicas
+  std::vector<int> warmup;     // as given to the schedule; empty: its rule, which `depth` is
   std::vector<int> device_of;  // per stage; empty: each its own
   int64_t microbatches = 1;    // per minibatch
   int64_t units = 1;           // of the whole run

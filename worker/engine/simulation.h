@@ -41,12 +41,14 @@ struct SimulationResult {
   std::vector<EvaluationSum> evaluations;  // per epoch
   std::map<std::string, Tensor> weights;   // parameters and running statistics
   int64_t memory_bytes = 0;                // of all stages
+  std::vector<StageCounters> counters;     // per worker, in the order of WorkersOf
 };
 
 // The shape of the simulated schedule. Errors: as SetStageFlow.
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
 
-// kInternal "deadlock" with what every executor waits for, should the table be wrong.
+// kInternal "deadlock" with what every executor waits for, should the table be wrong; kInternal if
+// replicas, or stages that share a parameter, end up with different bits.
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options);
 
 }  // namespace pipedream
