@@ -128,7 +128,7 @@ std::string ScheduleReportText(const ScheduleReport& report, bool headers) {
   };
   field("time", fmt::format("{} for {} microbatches{}, {} each", ShortNumber(report.makespan),
                             report.microbatches,
-                            report.policy == WeightPolicy::kFlush ? "" : " in the steady state",
+                            IsSynchronous(report.policy) ? "" : " in the steady state",
                             ShortNumber(report.per_microbatch)));
   field("bubble", fmt::format("{} over the ideal {}, devices idle {}", ShortNumber(report.bubble),
                               ShortNumber(report.ideal), Percent(report.idle)));

@@ -16,6 +16,7 @@ constexpr std::array kPolicies = {
     EnumName<WeightPolicy>{WeightPolicy::kStash, "stash"},
     EnumName<WeightPolicy>{WeightPolicy::kVerticalSync, "vsync"},
     EnumName<WeightPolicy>{WeightPolicy::kDoubleBuffer, "2bw"},
+    EnumName<WeightPolicy>{WeightPolicy::kSpeculative, "speculative"},
     EnumName<WeightPolicy>{WeightPolicy::kSingle, "single"},
 };
 constexpr int kMaxStages = 10'000;
@@ -164,6 +165,7 @@ v1::StageNeeds ToProto(const StageNeeds& needs) {
   message.set_slots(needs.slots);
   message.set_versions(needs.versions);
   message.set_gradients(needs.gradients);
+  message.set_undo(needs.undo);
   return message;
 }
 
@@ -173,7 +175,7 @@ absl::StatusOr<StageNeeds> FromProto(const v1::StageNeeds& message) {
   check.Count("versions", message.versions(), 1, 1'000'000);
   check.Count("gradients", message.gradients(), 1, 2);
   PD_RETURN_IF_ERROR(check.status());
-  return StageNeeds{message.slots(), message.versions(), message.gradients()};
+  return StageNeeds{message.slots(), message.versions(), message.gradients(), message.undo()};
 }
 
 absl::StatusOr<StageProgram> FromProto(const v1::StageProgram& message) {

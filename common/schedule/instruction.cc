@@ -34,6 +34,7 @@ constexpr std::array kOpNames = {
     OpName{Op::kReduce, "R"},
     OpName{Op::kTie, "T"},
     OpName{Op::kNorm, "N"},
+    OpName{Op::kValidate, "V"},
     OpName{Op::kPin, "P"},
     OpName{Op::kUnpin, "Q"},
 };
@@ -118,6 +119,8 @@ bool IsCompute(Op op) { return op <= Op::kEvaluate; }
 
 bool IsCollective(Op op) { return op == Op::kReduce || op == Op::kTie || op == Op::kNorm; }
 
+bool IsOfWorker(Op op) { return op == Op::kTie || op == Op::kNorm || op == Op::kValidate; }
+
 Counter CounterOf(Op op) {
   switch (op) {
     case Op::kForward:
@@ -137,6 +140,7 @@ Counter CounterOf(Op op) {
     case Op::kReduce:
     case Op::kTie:
     case Op::kNorm:
+    case Op::kValidate:
       return Counter::kUpdate;
     case Op::kPin:
     case Op::kUnpin:
@@ -166,7 +170,7 @@ absl::StatusOr<Instruction> ParseInstruction(std::string_view text) {
   Scanner scanner(text);
   Instruction result;
   std::optional<Op> op = EatOp(scanner);
-  if (!op) return scanner.Expected("one of F B I W E U SA RA SG RG SE RE R T N P Q");
+  if (!op) return scanner.Expected("one of F B I W E U SA RA SG RG SE RE R T N V P Q");
   result.op = *op;
   if (CounterOf(result.op) != Counter::kNone) {
     int64_t number = 0;

@@ -29,6 +29,7 @@ enum class Op : uint8_t {
   kReduce,             // R: sum gradients over the stage's replicas
   kTie,                // T: begin to sum the gradients of parameters that several stages hold
   kNorm,               // N: begin to sum the squared norms of all stages' gradients
+  kValidate,           // V: learn whether an update made before its norm was known holds
   kPin,                // P: keep `version` alive, though newer ones come, until its Unpin
   kUnpin,              // Q: let it go; follows the last Evaluate that reads it
 };
@@ -44,7 +45,7 @@ inline constexpr WeightVersion kNoVersion{-1};
 
 struct Instruction {
   Op op = Op::kForward;
-  // The microbatch for all but Step, Reduce and Tie; there: the update's number (0, 1, ...); of
+  // The microbatch for all but U, R, T and V; there: the update's number (0, 1, ...); of
   // Norm the norm's number (weight_policy.h). Evaluation microbatches have numbers of their own,
   // running over all evaluations. 0 for P, Q.
   MicrobatchId microbatch = {};
@@ -53,7 +54,7 @@ struct Instruction {
   WeightVersion version = kNoVersion;
   Peer peer = {};          // of sends and receives
   int32_t slot = kNoSlot;  // activation slot of F, B, I, W
-  int32_t chunk = 0;       // which of the worker's stages, in ascending order; 0 for T and N
+  int32_t chunk = 0;       // which of the worker's stages, in ascending order; 0 for T, N and V
   auto operator<=>(const Instruction&) const = default;
 };
 
@@ -75,6 +76,8 @@ bool IsCompute(Op op);
 
 // R, T, N.
 bool IsCollective(Op op);
+// T, N, V: of the whole worker, not of one of its stages.
+bool IsOfWorker(Op op);
 
 // Which running number `Instruction::microbatch` is, by operation.
 enum class Counter : uint8_t { kTraining, kEvaluation, kUpdate, kNone };

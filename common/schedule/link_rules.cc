@@ -94,11 +94,14 @@ std::vector<LinkRules::Wait> LinkRules::WaitsOf(int worker, const Instruction& i
     if (std::find(own.begin(), own.end(), StageId(tied.front())) != own.end()) {
       waits.push_back({ties, number});
     }
+  } else if (instruction.op == Op::kValidate) {
+    waits.push_back({groups() - 1, number});
   } else if (instruction.op == Op::kStep) {
     const StageId stage = stages_[worker][instruction.chunk];
     if (std::binary_search(tied.begin(), tied.end(), stage.value()))
       waits.push_back({ties, number});
-    const int64_t norm = shape_.global_norm ? NormOf(shape_, policy_, stage, number) : kNoNorm;
+    const bool exact = shape_.global_norm && policy_ != WeightPolicy::kSpeculative;
+    const int64_t norm = exact ? NormOf(shape_, policy_, stage, number) : kNoNorm;
     if (norm != kNoNorm) waits.push_back({groups() - 1, norm});
   }
   return waits;

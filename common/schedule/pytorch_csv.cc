@@ -194,7 +194,7 @@ absl::StatusOr<ScheduleTable> ParsePyTorchCsv(std::string_view text) {
 
 absl::StatusOr<std::string> FormatPyTorchCsv(const ScheduleTable& table) {
   const ScheduleShape& shape = table.shape;
-  if (table.policy != WeightPolicy::kFlush) {
+  if (!IsSynchronous(table.policy)) {
     return InvalidArgument("policy: {}, but the CSV notation is for synchronous schedules (flush)",
                            PolicyName(table.policy));
   }

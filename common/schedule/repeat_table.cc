@@ -64,7 +64,8 @@ bool Trains(Op op) { return IsCompute(op) && op != Op::kEvaluate; }
 std::vector<Instruction> ComputeOnly(const std::vector<Instruction>& program) {
   std::vector<Instruction> result;
   for (Instruction instruction : program) {
-    if (!IsCompute(instruction.op) && instruction.op != Op::kStep) continue;
+    const Op op = instruction.op;
+    if (!IsCompute(op) && op != Op::kStep && op != Op::kValidate) continue;
     instruction.version = kNoVersion;
     instruction.slot = kNoSlot;
     result.push_back(instruction);
@@ -119,7 +120,7 @@ absl::StatusOr<ScheduleTable> RepeatTable(const ScheduleTable& pattern, const Sc
     return Annotate(status, "schedule " + pattern.name);
   }
   ScheduleTable table{.name = pattern.name, .policy = pattern.policy, .shape = run, .programs = {}};
-  if (pattern.policy != WeightPolicy::kFlush || pattern.shape.minibatches() > 1) {
+  if (!IsSynchronous(pattern.policy) || pattern.shape.minibatches() > 1) {
     if (absl::Status status = CheckWhole(pattern.shape, run); !status.ok()) {
       return InvalidArgument(
           "schedule {}: {}; a table of several minibatches or of an asynchronous policy must be "
@@ -136,14 +137,16 @@ absl::StatusOr<ScheduleTable> RepeatTable(const ScheduleTable& pattern, const Sc
   for (const Peer& worker : WorkersOf(run)) {
     const int64_t r = run.replicas[worker.stage.value()];
     std::vector<Instruction>& program = table.programs.emplace_back();
+    MinibatchUpdates updates(run, pattern.policy, worker, &program);
     for (int64_t t = 0; t < run.minibatches(); ++t) {
       // Microbatch i of the pattern becomes i + t m; this replica has those congruent to it.
       const ReplicaId role(static_cast<int>(((worker.replica.value() - t * m) % r + r) % r));
       for (Instruction instruction : (*rows)[WorkerIndex(run, {worker.stage, role})]) {
         instruction.microbatch = instruction.microbatch + t * m;
+        if (instruction.op != Op::kForward) updates.Validate();
         program.push_back(instruction);
       }
-      AppendUpdate(run, worker.stage, worker.replica, t, program);
+      updates.Update(t);
     }
   }
   return table;

@@ -237,7 +237,10 @@ StageProgram RollProgram(const ScheduleShape& shape, WeightPolicy policy, const 
     result.needs.emplace_back();
   }
   for (const Instruction& instruction : program) {
-    if (instruction.op == Op::kTie || instruction.op == Op::kNorm) continue;
+    if (instruction.op == Op::kValidate) {
+      for (StageNeeds& needs : result.needs) needs.undo = true;
+    }
+    if (IsOfWorker(instruction.op)) continue;
     residency[instruction.chunk].Apply(instruction);
     int32_t& slots = result.needs[instruction.chunk].slots;
     slots = std::max(slots, instruction.slot + 1);

@@ -25,7 +25,7 @@ struct ScheduleTable {
   bool operator==(const ScheduleTable&) const = default;
 };
 
-// How headers and messages write a policy: flush, stash, vsync, 2bw, single.
+// How headers and messages write a policy: flush, stash, vsync, 2bw, speculative, single.
 std::string_view PolicyName(WeightPolicy policy);
 
 // Text form: a header line, then one line per worker, labelled by its first stage and its replica

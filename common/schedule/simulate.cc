@@ -110,7 +110,7 @@ class Player {
   }
 
   void Hold(int worker, const Instruction& instruction) {
-    if (instruction.op == Op::kTie || instruction.op == Op::kNorm) return;
+    if (IsOfWorker(instruction.op)) return;
     std::vector<Residency>& held = residency_[worker];
     held[instruction.chunk].Apply(instruction);
     if (instruction.op != Op::kForward) return;
@@ -153,6 +153,8 @@ class Player {
         Arrive(worker, instruction);
         joined_[worker] = false;
         return;
+      case Op::kValidate:
+        return WaitForCollectives(worker, instruction, costs.norm_s);
       case Op::kPin:
       case Op::kUnpin:
         return;

@@ -29,6 +29,7 @@ struct StageNeeds {
   int32_t slots = 1;      // activation slots: microbatches in flight at most
   int32_t versions = 1;   // weight versions alive at most
   int32_t gradients = 1;  // gradient sums: 2 where an update waits while the next one is summed
+  bool undo = false;      // a copy of the optimizer's state, to undo updates
   bool operator==(const StageNeeds&) const = default;
 };
 

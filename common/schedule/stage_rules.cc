@@ -73,6 +73,7 @@ std::optional<Fault> StageRules::Apply(const Instruction& instruction) {
       break;
     case Op::kTie:
     case Op::kNorm:
+    case Op::kValidate:
       break;
     default:
       fault = IsSend(instruction.op) ? Send(instruction) : Receive(instruction);

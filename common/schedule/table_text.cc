@@ -47,11 +47,12 @@ bool ParseList(std::string_view text, std::vector<int>* values) {
   }
 }
 
-constexpr std::array<std::pair<WeightPolicy, std::string_view>, 5> kPolicyNames = {
+constexpr std::array<std::pair<WeightPolicy, std::string_view>, 6> kPolicyNames = {
     {{WeightPolicy::kFlush, "flush"},
      {WeightPolicy::kStash, "stash"},
      {WeightPolicy::kVerticalSync, "vsync"},
      {WeightPolicy::kDoubleBuffer, "2bw"},
+     {WeightPolicy::kSpeculative, "speculative"},
      {WeightPolicy::kSingle, "single"}}};
 
 bool ParsePolicy(std::string_view text, WeightPolicy* policy) {

@@ -23,6 +23,7 @@ std::string_view Category(Op op) {
     case Op::kReduce:
     case Op::kTie:
     case Op::kNorm:
+    case Op::kValidate:
       return "collective";
     case Op::kStep:
     case Op::kPin:

@@ -32,7 +32,7 @@ std::string Cell(const Instruction& instruction) {
     case Op::kBackwardWeight:
       return std::string(1, static_cast<char>('A' + i % 26));
     case Op::kEvaluate:
-      return "e";
+      return "*";
     case Op::kStep:
       return "|";
     default:
@@ -234,8 +234,12 @@ absl::Status ValidateProgram(const StageProgram& program, const ValidateOptions&
                            program.needs.size(), held.size());
   }
   std::vector<int32_t> slots(held.size(), 1);
+  bool validates = false;
   for (const ProgramBlock& block : program.blocks) {
-    for (const Instruction& i : block.body) slots[i.chunk] = std::max(slots[i.chunk], i.slot + 1);
+    for (const Instruction& i : block.body) {
+      slots[i.chunk] = std::max(slots[i.chunk], i.slot + 1);
+      validates = validates || i.op == Op::kValidate;
+    }
   }
   for (size_t chunk = 0; chunk < held.size(); ++chunk) {
     const StageNeeds& needs = program.needs[chunk];
@@ -246,6 +250,9 @@ absl::Status ValidateProgram(const StageProgram& program, const ValidateOptions&
     if (needs.versions < held[chunk].peak_versions()) {
       return InvalidArgument("V4: the program declares {} weight versions and uses {}",
                              needs.versions, held[chunk].peak_versions());
+    }
+    if (validates && !needs.undo) {
+      return InvalidArgument("V2: the program undoes updates and declares no room for that");
     }
     if (needs.gradients < held[chunk].peak_gradients()) {
       return InvalidArgument("V2: the program declares {} gradient sums and uses {}",

@@ -15,6 +15,10 @@ int64_t InFlight(const ScheduleShape& shape) {
 
 }  // namespace
 
+bool IsSynchronous(WeightPolicy policy) {
+  return policy == WeightPolicy::kFlush || policy == WeightPolicy::kSpeculative;
+}
+
 bool StepsByRound(WeightPolicy policy) {
   return policy == WeightPolicy::kStash || policy == WeightPolicy::kVerticalSync;
 }
@@ -39,6 +43,7 @@ std::optional<WeightVersion> ForwardVersion(const ScheduleShape& shape, WeightPo
     case WeightPolicy::kSingle:
       return std::nullopt;
     case WeightPolicy::kFlush:
+    case WeightPolicy::kSpeculative:
       return WeightVersion(UpdateOf(shape, policy, stage, microbatch));
     case WeightPolicy::kDoubleBuffer:
       return WeightVersion(std::max<int64_t>(0, UpdateOf(shape, policy, stage, microbatch) - 1));
@@ -56,6 +61,7 @@ bool BackwardReadsForwardVersion(WeightPolicy policy) { return policy != WeightP
 int64_t StalenessBound(const ScheduleShape& shape, WeightPolicy policy, StageId stage) {
   switch (policy) {
     case WeightPolicy::kFlush:
+    case WeightPolicy::kSpeculative:
       return 0;
     case WeightPolicy::kDoubleBuffer:
       return 1;
@@ -95,7 +101,7 @@ int64_t UpdateOfNorm(const ScheduleShape& shape, WeightPolicy policy, StageId st
 }
 
 int64_t NormLag(const ScheduleShape& shape, WeightPolicy policy) {
-  if (policy == WeightPolicy::kFlush || policy == WeightPolicy::kDoubleBuffer) return 0;
+  if (policy != WeightPolicy::kSingle && !StepsByRound(policy)) return 0;
   return CeilDiv(InFlight(shape), NormSpan(shape, policy));
 }
 

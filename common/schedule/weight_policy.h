@@ -16,9 +16,12 @@ enum class WeightPolicy : uint8_t {
   kStash,  // F reads the newest version, B the one its F read; an update every r_s microbatches
   kVerticalSync,  // as kStash, but all stages read the version that stage 0 read
   kDoubleBuffer,  // 2BW: minibatch t reads version max(0, t - 1) on every stage
+  kSpeculative,   // kFlush, but updates do not wait for the global norm: V undoes those it forbids
   kSingle,        // one copy: F and B each read what is newest then; an update per minibatch
 };
 
+// Whether it equals plain minibatch training.
+bool IsSynchronous(WeightPolicy policy);
 // Whether updates follow the replicas' rounds of single microbatches (m is 1), not minibatches.
 bool StepsByRound(WeightPolicy policy);
 // Microbatches that an update of `stage` covers: the minibatch, or a round of the replicas.

@@ -20,6 +20,8 @@ bool WorkerRules::IsTied(StageId stage) const {
 }
 
 std::optional<Fault> WorkerRules::Apply(const Instruction& instruction) {
+  if (auto fault = CheckSpeculation(instruction)) return fault;
+  if (instruction.op == Op::kValidate) return Validate(instruction);
   if (instruction.op == Op::kTie) return Tie(instruction);
   if (instruction.op == Op::kNorm) return Norm(instruction);
   if (instruction.chunk < 0 || instruction.chunk >= std::ssize(stages_)) {
@@ -29,6 +31,7 @@ std::optional<Fault> WorkerRules::Apply(const Instruction& instruction) {
   if (auto fault = stages_[instruction.chunk].Apply(instruction)) return fault;
   if (instruction.op == Op::kStep) {
     if (auto fault = CheckUpdate(instruction)) return fault;
+    speculating_ = policy_ == WeightPolicy::kSpeculative && shape_.global_norm;
   }
   return memory_.empty() ? std::nullopt : CheckMemory();
 }
@@ -90,6 +93,39 @@ std::optional<Fault> WorkerRules::Norm(const Instruction& instruction) {
   return std::nullopt;
 }
 
+// Should an update not hold, what has run since is run again: that must be forwards alone.
+std::optional<Fault> WorkerRules::CheckSpeculation(const Instruction& instruction) const {
+  if (!speculating_) return std::nullopt;
+  switch (instruction.op) {
+    case Op::kForward:
+    case Op::kSendActivation:
+    case Op::kReceiveActivation:
+    case Op::kStep:
+    case Op::kPin:
+    case Op::kValidate:
+      return std::nullopt;
+    default:
+      return Fault{"V2", fmt::format("{} comes between update {} and its V{}", Format(instruction),
+                                     validated_, validated_)};
+  }
+}
+
+std::optional<Fault> WorkerRules::Validate(const Instruction& instruction) {
+  const int64_t number = instruction.microbatch.value();
+  if (!speculating_ || number != validated_) {
+    return Fault{"V2",
+                 fmt::format("{} validates no update that waits for it", Format(instruction))};
+  }
+  for (const StageRules& rules : stages_) {
+    if (rules.updates() == number + 1) continue;
+    return Fault{"V2", fmt::format("{} comes where stage {} has made {} updates",
+                                   Format(instruction), rules.stage(), rules.updates())};
+  }
+  ++validated_;
+  speculating_ = false;
+  return std::nullopt;
+}
+
 std::optional<Fault> WorkerRules::CheckMemory() const {
   int64_t bytes = 0, limit = 0;
   std::string parts;
@@ -111,6 +147,7 @@ std::optional<Fault> WorkerRules::Finish() const {
   for (const StageRules& rules : stages_) {
     if (auto fault = rules.Finish()) return fault;
   }
+  if (speculating_) return Fault{"V1", fmt::format("V{} is missing", validated_)};
   if (tied_ && ties_ != UpdateCount(shape_, policy_, stages_[0].stage())) {
     return Fault{"V6", fmt::format("T{} is missing", ties_)};
   }

@@ -30,6 +30,9 @@ class WorkerRules {
  private:
   std::optional<Fault> Tie(const Instruction& instruction);
   std::optional<Fault> Norm(const Instruction& instruction);
+  std::optional<Fault> Validate(const Instruction& instruction);
+  // V2 if the instruction may not run between an update and its validation.
+  std::optional<Fault> CheckSpeculation(const Instruction& instruction) const;
   // V6 unless what the update waits for has been begun.
   std::optional<Fault> CheckUpdate(const Instruction& instruction) const;
   std::optional<Fault> CheckMemory() const;
@@ -41,6 +44,8 @@ class WorkerRules {
   std::vector<StageRules> stages_;  // by chunk
   bool tied_ = false;               // any of them
   int64_t ties_ = 0, norms_ = 0;    // begun
+  int64_t validated_ = 0;           // updates
+  bool speculating_ = false;        // update `validated_` has been made
 };
 
 }  // namespace pipedream

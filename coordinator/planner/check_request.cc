@@ -62,7 +62,7 @@ absl::Status CheckProfiles(const PlanRequest& request) {
 absl::StatusOr<bool> CheckRequest(const PlanRequest& request) {
   PD_RETURN_IF_ERROR(CheckTopology(request.topology));
   PD_ASSIGN_OR_RETURN(const ScheduleInfo* schedule, FindSchedule(request.schedule));
-  const bool flush = schedule->policy == WeightPolicy::kFlush;
+  const bool flush = schedule->synchronous;
   if (request.microbatches < 1) {
     return InvalidArgument("microbatches: {} must be at least 1", request.microbatches);
   }

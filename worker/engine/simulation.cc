@@ -158,7 +158,10 @@ class Simulation {
         it->second.positions += part.positions;
         it->second.samples += part.samples;
       }
-      result.counters.push_back(worker->monitor.counters());
+      const StageCounters counters = worker->monitor.counters();
+      result.skipped_updates += counters.skipped_updates;
+      result.undone_updates += counters.undone_updates;
+      result.counters.push_back(counters);
       for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
         PD_RETURN_IF_ERROR(AddWeights(*stage, &result.weights));

@@ -41,6 +41,8 @@ struct SimulationResult {
   std::vector<EvaluationSum> evaluations;  // per epoch
   std::map<std::string, Tensor> weights;   // parameters and running statistics
   int64_t memory_bytes = 0;                // of all stages
+  int64_t skipped_updates = 0;             // StageCounters, of all workers together
+  int64_t undone_updates = 0;
   std::vector<StageCounters> counters;     // per worker, in the order of WorkersOf
 };
 

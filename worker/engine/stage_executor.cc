@@ -31,7 +31,8 @@ StageExecutor::StageExecutor(const StageProgram* program, const std::vector<Stag
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
-      cursor_(*program) {
+      cursor_(*program),
+      after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
     runners_.emplace_back(stages[chunk], &channels->stages[chunk], channels->replicas.get(),
                           monitor, clock);
@@ -51,9 +52,9 @@ void StageExecutor::PlaceTiedParts() {
   // All tied workers place all shared parameters of the model alike.
   std::map<std::string, size_t> offsets;
   size_t floats = 0;
-  for (const auto& [name, count] : runners_[0].state().shared_parameters) {
+  for (const auto& [name, shared] : runners_[0].state().shared_parameters) {
     offsets[name] = floats;
-    floats += count;
+    floats += shared.floats;
   }
   bool any = false;
   for (size_t chunk = 0; chunk < runners_.size(); ++chunk) {
@@ -146,6 +147,8 @@ absl::StatusOr<bool> StageExecutor::Execute(const Instruction& instruction) {
       return Norm(instruction.microbatch.value());
     case Op::kStep:
       return Update(instruction);
+    case Op::kValidate:
+      return Validate(instruction.microbatch.value());
     default:
       return runners_[instruction.chunk].Run(instruction, &waiting_);
   }
@@ -179,17 +182,10 @@ void StageExecutor::TakeTiedGradients(int chunk, int64_t update) {
 
 absl::StatusOr<bool> StageExecutor::Norm(int64_t norm) {
   if (norms_ == nullptr) return Internal("the run has no global norm");
-  for (size_t chunk = 0; chunk < runners_.size(); ++chunk) {
-    const StageState& stage = runners_[chunk].state();
-    if (!speaks_for_tied_ || stage.stage.value() != program_.shape.tied_stages.front()) {
-      continue;
-    }
-    const int64_t update = UpdateOfNorm(stage.shape, stage.policy, stage.stage, norm);
-    if (ties_->Result(update).empty()) {
-      waiting_.collective = ties_->collective();
-      return false;
-    }
-    TakeTiedGradients(static_cast<int>(chunk), update);
+  // Updates of tied stages are of minibatches, and so are norms: their numbers agree.
+  if (speaks_for_tied_ && ties_->Result(norm).empty()) {
+    waiting_.collective = ties_->collective();
+    return false;
   }
   PD_ASSIGN_OR_RETURN(std::span<double> sum, norms_->Begin(norm));
   if (program_.replica.value() == 0) {
@@ -197,9 +193,18 @@ absl::StatusOr<bool> StageExecutor::Norm(int64_t norm) {
       const StageState& stage = runner.state();
       SquaredNorms(stage, UpdateOfNorm(stage.shape, stage.policy, stage.stage, norm), sum);
     }
+    if (speaks_for_tied_) AddTiedNorms(norm, sum);
   }
   PD_RETURN_IF_ERROR(norms_->Start(norm));
   return true;
+}
+
+void StageExecutor::AddTiedNorms(int64_t update, std::span<double> norms) {
+  std::span<const float> rest = ties_->Result(update);
+  for (const auto& [name, shared] : runners_[0].state().shared_parameters) {
+    norms[shared.global_index] = SquaredNorm(rest.first(shared.floats));
+    rest = rest.subspan(shared.floats);
+  }
 }
 
 absl::StatusOr<std::optional<StageExecutor::Verdict>> StageExecutor::Judge(const StageState& stage,
@@ -246,12 +251,38 @@ absl::StatusOr<bool> StageExecutor::Update(const Instruction& instruction) {
     TakeTiedGradients(instruction.chunk, update);
   }
   Verdict verdict;
+  const bool validates = norms_ != nullptr && program_.policy == WeightPolicy::kSpeculative;
+  if (validates && speculates_) {
+    after_update_ = cursor_;
+    PD_RETURN_IF_ERROR(runner.Speculate(instruction));
+    return true;
+  }
   if (norms_ != nullptr) {
     PD_ASSIGN_OR_RETURN(std::optional<Verdict> judged, Judge(stage, update));
     if (!judged) return false;
     verdict = *judged;
   }
+  if (validates) settled_ = update;
   PD_RETURN_IF_ERROR(runner.Update(instruction, verdict.scale, verdict.skip));
+  return true;
+}
+
+absl::StatusOr<bool> StageExecutor::Validate(int64_t update) {
+  PD_ASSIGN_OR_RETURN(std::optional<Verdict> verdict, Judge(runners_[0].state(), update));
+  if (!verdict) return false;
+  const bool holds = verdict->scale == 1 && !verdict->skip;
+  if (settled_ == update) {
+    speculates_ = holds;
+    return true;
+  }
+  settled_ = update;
+  if (holds) {
+    for (StageRunner& runner : runners_) PD_RETURN_IF_ERROR(runner.Confirm());
+    return true;
+  }
+  for (StageRunner& runner : runners_)
+    PD_RETURN_IF_ERROR(runner.TakeBack(update, verdict->scale, verdict->skip));
+  cursor_ = after_update_;
   return true;
 }
 

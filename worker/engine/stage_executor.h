@@ -50,6 +50,7 @@ class StageExecutor {
   absl::StatusOr<bool> Tie(int64_t update);
   absl::StatusOr<bool> Norm(int64_t norm);
   absl::StatusOr<bool> Update(const Instruction& instruction);
+  absl::StatusOr<bool> Validate(int64_t update);
   // What the whole model's norm says about an update; nullopt: it is not there yet.
   struct Verdict {
     double scale = 1;
@@ -61,6 +62,8 @@ class StageExecutor {
   void PlaceTiedParts();
   // Puts the tied parameters' whole gradients into the stage's sum.
   void TakeTiedGradients(int chunk, int64_t update);
+  // Squared norms of all tied parameters.
+  void AddTiedNorms(int64_t update, std::span<double> norms);
 
   absl::Status Describe(const absl::Status& status, const Instruction& instruction) const;
 
@@ -77,7 +80,12 @@ class StageExecutor {
   std::unique_ptr<QueuedSum<double>> norms_;  // a squared norm per parameter of the model
   std::unique_ptr<QueuedSum<float>> ties_;
   std::vector<TiedPart> tied_parts_;
-  bool speaks_for_tied_ = false;  // the worker has the first tied stage
+  bool speaks_for_tied_ = false;  // the worker has the first tied stage: it knows all their norms
+  // Updates that are made before their norm is known. Whether the next one is follows from the norm
+  // of the last, which all workers know: where that had to be clipped, this one will too.
+  bool speculates_ = true;
+  int64_t settled_ = -1;        // the newest update that holds
+  ProgramCursor after_update_;  // where to go on if the newest update must be made anew
 
   mutable Mutex mutex_;
   absl::Status abort_cause_ PD_GUARDED_BY(mutex_);

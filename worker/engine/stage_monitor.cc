@@ -90,6 +90,7 @@ void StageMonitor::AddTime(Op op, double seconds) {
       case Op::kReduce:
       case Op::kTie:
       case Op::kNorm:
+      case Op::kValidate:
         c.reduce_s += seconds;
         break;
       case Op::kPin:

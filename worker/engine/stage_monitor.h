@@ -15,6 +15,7 @@ struct StageCounters {
   int64_t backwards = 0;
   int64_t updates = 0;
   int64_t skipped_updates = 0;  // because something was not finite
+  int64_t undone_updates = 0;   // made before the norm was known, and made anew
   double forward_s = 0;         // evaluation included
   double backward_s = 0;
   double step_s = 0;

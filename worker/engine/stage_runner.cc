@@ -16,21 +16,20 @@
 namespace pipedream {
 namespace {
 
-// Of the messages that an instruction moves or computes on.
-MessageKey KeyOf(const Instruction& instruction) {
-  switch (instruction.op) {
+MessageKind KindOf(Op op) {
+  switch (op) {
     case Op::kBackward:
     case Op::kBackwardInput:
     case Op::kBackwardWeight:
     case Op::kSendGradient:
     case Op::kReceiveGradient:
-      return {MessageKind::kGradient, instruction.microbatch.value()};
+      return MessageKind::kGradient;
     case Op::kEvaluate:
     case Op::kSendEvaluation:
     case Op::kReceiveEvaluation:
-      return {MessageKind::kEvaluation, instruction.microbatch.value()};
+      return MessageKind::kEvaluation;
     default:
-      return {MessageKind::kActivation, instruction.microbatch.value()};
+      return MessageKind::kActivation;
   }
 }
 
@@ -43,6 +42,11 @@ bool IsEvaluation(Op op) {
 bool IsPerMicrobatch(Op op) {
   const Counter counter = CounterOf(op);
   return counter == Counter::kTraining || counter == Counter::kEvaluation;
+}
+
+MessageKey StageRunner::KeyOf(const Instruction& instruction) const {
+  return {KindOf(instruction.op),
+          instruction.microbatch.value() | round_ << MessageKey::kIndexBits};
 }
 
 StageRunner::StageRunner(StageState* stage, StageChannels* channels, Collective* replicas,
@@ -103,6 +107,7 @@ absl::StatusOr<bool> StageRunner::Run(const Instruction& instruction, Waiting* w
     case Op::kStep:
     case Op::kTie:
     case Op::kNorm:
+    case Op::kValidate:
       status = Internal("{} is the executor's", Format(instruction));
       break;
   }
@@ -115,6 +120,11 @@ absl::StatusOr<bool> StageRunner::Receive(const Instruction& instruction, Waitin
       instruction.op == Op::kReceiveGradient ? channels_.gradient_in : channels_.activation_in;
   auto it = channels.find(instruction.peer);
   if (it == channels.end()) return Internal("there is no channel from that peer");
+  // What the sender sent before it went back is of no use any more.
+  for (auto next = it->second->Peek(); next && next->round() < round_; next = it->second->Peek()) {
+    PD_ASSIGN_OR_RETURN(auto stale, it->second->TryReceive(*next));
+    if (stale) it->second->Release();
+  }
   PD_ASSIGN_OR_RETURN(auto message, it->second->TryReceive(KeyOf(instruction)));
   if (!message.has_value()) {
     waiting->receive = it->second.get();
@@ -206,6 +216,7 @@ absl::Status StageRunner::Forward(const Instruction& instruction) {
 
   if (BackwardReadsForwardVersion(stage_.policy)) {
     PD_RETURN_IF_ERROR(stage_.weights->Pin(instruction.version));
+    if (speculating_) kept_pins_.push_back(instruction.version);
   }
   PD_RETURN_IF_ERROR(ReadVersion(instruction.version));
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
@@ -226,16 +237,23 @@ absl::Status StageRunner::ReportLoss(const CompiledStage& compiled,
   float loss;
   std::memcpy(&loss, bases_.Resolve(compiled.loss), sizeof loss);
   if (std::isfinite(loss)) {
-    monitor_.AddLoss(samples.minibatch, static_cast<double>(loss) * samples.count, samples.count);
+    const double sum = static_cast<double>(loss) * samples.count;
+    if (speculating_)
+      kept_losses_.push_back({samples.minibatch, samples.minibatch, sum, samples.count});
+    else
+      monitor_.AddLoss(samples.minibatch, sum, samples.count);
     return absl::OkStatus();
   }
   if (stage_.spec.on_nonfinite == OnNonFinite::kSkip) return absl::OkStatus();
-  return WithReason(
+  absl::Status error = WithReason(
       absl::OutOfRangeError(fmt::format(
           "the loss of minibatch {} is {}; lower the learning rate, check the data for non-finite "
           "values, or skip such minibatches (on_nonfinite: skip)",
           samples.minibatch, loss)),
       "NON_FINITE_LOSS");
+  if (!speculating_) return error;
+  if (kept_error_.ok()) kept_error_ = std::move(error);
+  return absl::OkStatus();
 }
 
 absl::Status StageRunner::Evaluate(const Instruction& instruction) {
@@ -340,6 +358,26 @@ double StageRunner::LearningRateOf(int64_t update) const {
   return stage_.spec.replica_lr ? rate * replicas / stage_.shape.replicas[0] : rate;
 }
 
+absl::Status StageRunner::MakeVersion(int64_t update, const std::byte* from, std::byte* to,
+                                      double scale, bool skip) {
+  if (Covered(update).second == 0 || skip) {  // no samples at the run's end, or none that count
+    if (to != from) std::memcpy(to, from, stage_.layout.parameter_bytes);
+    return absl::OkStatus();
+  }
+  update_.learning_rate = LearningRateOf(update);
+  update_.gradient_scale = scale;
+  update_.step = update - skipped_;
+  const StoredTensor* fault = UpdateParameters(stage_, update, from, to, &update_);
+  // Of one that is not confirmed the norm will tell.
+  if (fault == nullptr || speculating_) return absl::OkStatus();
+  return WithReason(
+      absl::OutOfRangeError(fmt::format(
+          "the gradient of '{}' is not finite in update {}; lower the learning rate, clip "
+          "gradients, or skip such updates (on_nonfinite: skip)",
+          fault->name, update)),
+      "NON_FINITE_GRADIENT");
+}
+
 absl::Status StageRunner::Update(const Instruction& instruction, double scale, bool skip) {
   const int64_t update = instruction.microbatch.value();
   WeightStore& weights = *stage_.weights;
@@ -348,22 +386,9 @@ absl::Status StageRunner::Update(const Instruction& instruction, double scale, b
                     weights.latest());
   const std::byte* from = weights.latest_data();
   PD_ASSIGN_OR_RETURN(std::byte * to, weights.BeginUpdate());
+  PD_RETURN_IF_ERROR(MakeVersion(update, from, to, scale, skip));
+  if (skip) ++skipped_;
   const int64_t filled = Covered(update).second;
-  if (filled == 0 || skip) {  // no samples at the very end of the run, or none that count
-    if (to != from) std::memcpy(to, from, stage_.layout.parameter_bytes);
-    if (skip) ++skipped_;
-  } else {
-    update_.learning_rate = LearningRateOf(update);
-    update_.gradient_scale = scale;
-    update_.step = update - skipped_;
-    if (const StoredTensor* fault = UpdateParameters(stage_, update, from, to, &update_))
-      return WithReason(
-          absl::OutOfRangeError(fmt::format(
-              "the gradient of '{}' is not finite in update {}; lower the learning rate, clip "
-              "gradients, or skip such updates (on_nonfinite: skip)",
-              fault->name, update)),
-          "NON_FINITE_GRADIENT");
-  }
   if (filled > 0 && !stage_.state_shares.empty()) AdvanceStates(stage_, update, filled);
   weights.Publish();
   contributions(update) = 0;
@@ -373,6 +398,48 @@ absl::Status StageRunner::Update(const Instruction& instruction, double scale, b
     if (skip) ++c.skipped_updates;
     c.versions_held = std::max(c.versions_held, held);
   });
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::Speculate(const Instruction& instruction) {
+  for (size_t k = 0; k < stage_.optimizer_state.size(); ++k)
+    std::memcpy(stage_.undo_optimizer_state[k].data(), stage_.optimizer_state[k].data(),
+                stage_.layout.parameter_bytes);
+  speculating_ = true;
+  PD_RETURN_IF_ERROR(Update(instruction, 1, false));
+  std::memcpy(stage_.undo_states.data(), stage_.states.data(), stage_.layout.state_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::Confirm() {
+  speculating_ = false;
+  for (const LossSum& loss : kept_losses_)
+    monitor_.AddLoss(loss.first_minibatch, loss.loss_sum, loss.samples);
+  kept_losses_.clear();
+  kept_pins_.clear();
+  return std::exchange(kept_error_, absl::OkStatus());
+}
+
+absl::Status StageRunner::TakeBack(int64_t update, double scale, bool skip) {
+  speculating_ = false;
+  for (size_t k = 0; k < stage_.optimizer_state.size(); ++k)
+    std::memcpy(stage_.optimizer_state[k].data(), stage_.undo_optimizer_state[k].data(),
+                stage_.layout.parameter_bytes);
+  std::memcpy(stage_.states.data(), stage_.undo_states.data(), stage_.layout.state_bytes);
+  PD_ASSIGN_OR_RETURN(const std::byte* from, stage_.weights->Data(WeightVersion(update)));
+  PD_RETURN_IF_ERROR(MakeVersion(update, from, stage_.weights->latest_data(), scale, skip));
+  if (skip) ++skipped_;
+  const auto again = static_cast<int64_t>(kept_pins_.size());
+  monitor_.Count([&](StageCounters& c) {
+    c.forwards -= again;
+    ++c.undone_updates;
+    if (skip) ++c.skipped_updates;
+  });
+  for (WeightVersion version : kept_pins_) stage_.weights->Unpin(version);
+  kept_pins_.clear();
+  kept_losses_.clear();
+  kept_error_ = absl::OkStatus();
+  ++round_;
   return absl::OkStatus();
 }
 

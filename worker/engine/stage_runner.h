@@ -34,13 +34,22 @@ class StageRunner {
 
   const StageState& state() const { return stage_; }
 
-  // Any instruction but U, T and N. False if it must wait, for what `waiting` then says; it is to
-  // be tried again.
+  // Any instruction but U, T, N and V. False if it must wait, for what `waiting` then says; it is
+  // to be tried again.
   absl::StatusOr<bool> Run(const Instruction& instruction, Waiting* waiting);
 
   // The update: its gradient times `scale` goes to the optimizer; with `skip` the new version
   // equals the last, and the optimizer has not seen it.
   absl::Status Update(const Instruction& instruction, double scale, bool skip);
+
+  // The update with its gradient as it is, to be confirmed or taken back before the next backward.
+  // Until then only forwards run; what they report is kept back.
+  absl::Status Speculate(const Instruction& instruction);
+  // It holds. An error that a forward has kept back comes now.
+  absl::Status Confirm();
+  // It does not: the version is made anew, with `scale` or `skip`; what forwards have done since is
+  // forgotten, and they run again, with messages of the next round.
+  absl::Status TakeBack(int64_t update, double scale, bool skip);
 
  private:
   absl::StatusOr<bool> Receive(const Instruction& instruction, Waiting* waiting);
@@ -50,6 +59,11 @@ class StageRunner {
   absl::Status Backward(const Instruction& instruction);  // B, I and W
   absl::Status Evaluate(const Instruction& instruction);
   absl::Status ReportLoss(const CompiledStage& compiled, const MicrobatchSamples& samples);
+  // Writes the version that the update makes from version `update` to `to`.
+  absl::Status MakeVersion(int64_t update, const std::byte* from, std::byte* to, double scale,
+                           bool skip);
+  // Of the messages that an instruction moves or computes on.
+  MessageKey KeyOf(const Instruction& instruction) const;
 
   void SelectTrainingRows(const MicrobatchSamples& samples);
   absl::Status LoadSamples(CompiledStage& compiled, const Dataset* data);
@@ -92,6 +106,12 @@ class StageRunner {
   std::vector<int> contributions_;  // by gradient sum
   bool reducing_ = false;
   int64_t skipped_ = 0;  // updates
+  // While an update is not confirmed:
+  bool speculating_ = false;
+  std::vector<LossSum> kept_losses_;
+  absl::Status kept_error_;
+  std::vector<WeightVersion> kept_pins_;  // of the forwards since
+  int64_t round_ = 0;                     // how often forwards have run again
 };
 
 // Whether the instruction moves or computes on a microbatch.

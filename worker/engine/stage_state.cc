@@ -114,18 +114,19 @@ class StageBuilder {
 
   // Where this stage's parameters and statistics stand in the whole model.
   void ReadWholeModel(const TrainingGraph& training, const std::vector<StageGraph>& cut) {
-    for (const StageGraph& stage : cut) {
-      for (const SharedParameter& shared : stage.shared) {
-        const Value& value = training.graph.value(shared.parameter);
-        stage_->shared_parameters[value.name] = value.shape.elements();
-      }
-    }
     std::unordered_map<std::string, int> index;
     for (const ParameterGradient& g : training.gradients)
       index.try_emplace(training.graph.value(g.parameter).name, static_cast<int>(index.size()));
     stage_->global_parameters = static_cast<int>(index.size());
     for (const StoredTensor& parameter : stage_->layout.parameters)
       stage_->global_index.push_back(index.at(parameter.name));
+    for (const StageGraph& stage : cut) {
+      for (const SharedParameter& shared : stage.shared) {
+        const Value& value = training.graph.value(shared.parameter);
+        stage_->shared_parameters[value.name] = {static_cast<size_t>(value.shape.elements()),
+                                                 index.at(value.name)};
+      }
+    }
     std::unordered_map<std::string, double> momentum;
     for (NodeId id : training.state_updates) {
       const Node& node = training.graph.node(id);
@@ -160,6 +161,13 @@ class StageBuilder {
       s.optimizer_state.push_back(std::move(buffer));
     }
     PD_ASSIGN_OR_RETURN(s.states, Allocate(s.layout.state_bytes, "running statistics"));
+    if (needs.undo) {
+      for (size_t i = 0; i < s.optimizer_state.size(); ++i) {
+        PD_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(parameter_bytes, "undoing updates"));
+        s.undo_optimizer_state.push_back(std::move(buffer));
+      }
+      PD_ASSIGN_OR_RETURN(s.undo_states, Allocate(s.layout.state_bytes, "undoing updates"));
+    }
     PD_ASSIGN_OR_RETURN(s.constants, Allocate(s.layout.constant_bytes, "constants"));
     PD_ASSIGN_OR_RETURN(s.arena, Allocate(arena_bytes_, "temporaries"));
     for (int slot = 0; slot < needs.slots; ++slot) {

@@ -71,8 +71,12 @@ struct StageState {
   // norm.
   std::vector<int> global_index;
   int global_parameters = 0;
-  // All parameters of the model that several stages hold, with their sizes in floats, by name.
-  std::map<std::string, size_t> shared_parameters;
+  // All parameters of the model that several stages hold, by name.
+  struct Shared {
+    size_t floats = 0;
+    int global_index = 0;
+  };
+  std::map<std::string, Shared> shared_parameters;
 
   std::unique_ptr<WeightStore> weights;
   // Replicated stages advance running statistics once a round, all replicas alike: S becomes
@@ -87,6 +91,9 @@ struct StageState {
   DeviceBuffer microbatch_gradients;  // of one microbatch, where an update has several here
   std::vector<DeviceBuffer>
       optimizer_state;  // per state tensor of the optimizer, laid out as a version
+  // What an update that may be undone leaves behind; empty where none may.
+  std::vector<DeviceBuffer> undo_optimizer_state;
+  DeviceBuffer undo_states;
   DeviceBuffer states;
   DeviceBuffer constants;
   DeviceBuffer arena;

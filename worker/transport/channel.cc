@@ -29,7 +29,9 @@ std::string ToString(const MessageKey& key) {
     return fmt::format("message of unknown kind {} number {}", static_cast<int>(key.kind),
                        key.index);
   }
-  return fmt::format("{} {}", name, key.index);
+  const int64_t index = key.index & ((int64_t{1} << MessageKey::kIndexBits) - 1);
+  if (key.round() <= 0) return fmt::format("{} {}", name, key.index);
+  return fmt::format("{} {} (sent again, {})", name, index, key.round());
 }
 
 }  // namespace pipedream

@@ -36,7 +36,11 @@ enum class MessageKind : uint8_t {
 // Which message this is; unique on its channel.
 struct MessageKey {
   MessageKind kind = MessageKind::kActivation;
-  int64_t index = 0;  // microbatch, or running number of the collective's chunk
+  // Microbatch, or running number of the collective's chunk; in the bits above kIndexBits, how
+  // often the sender has gone back to send such messages again.
+  int64_t index = 0;
+  static constexpr int kIndexBits = 40;
+  int64_t round() const { return index >> kIndexBits; }
   bool operator==(const MessageKey&) const = default;
 };
 
@@ -69,6 +73,8 @@ class ReceiveChannel {
   // whole before a peer was lost are still delivered.
   virtual absl::StatusOr<std::optional<std::span<const std::byte>>> TryReceive(
       const MessageKey& key) = 0;
+  // The key of the message that TryReceive would look at; nullopt if none has arrived.
+  virtual std::optional<MessageKey> Peek() = 0;
   // Gives the slot back to the sender. REQUIRES: a message is held.
   virtual void Release() = 0;
   // Returns once TryReceive would not give nullopt, or after `timeout`; false on time-out.

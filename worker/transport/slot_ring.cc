@@ -118,6 +118,12 @@ absl::StatusOr<std::optional<std::span<const std::byte>>> SlotRing::TryReceive(
   return std::span<const std::byte>(SlotMemory(released_), slot.bytes);
 }
 
+std::optional<MessageKey> SlotRing::Peek() {
+  MutexLock lock(mutex_);
+  if (committed_ == released_) return std::nullopt;
+  return slots_[released_ % slot_count_].key;
+}
+
 void SlotRing::Release() {
   MutexLock lock(mutex_);
   PIPEDREAM_CHECK(held_);

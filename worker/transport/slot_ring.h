@@ -50,6 +50,7 @@ class SlotRing {
 
   // Consumer.
   absl::StatusOr<std::optional<std::span<const std::byte>>> TryReceive(const MessageKey& key);
+  std::optional<MessageKey> Peek();
   void Release();
   bool WaitForMessage(Duration timeout);
   // Messages are numbered 0, 1, ... . REQUIRES: released() <= number < committed().

@@ -105,10 +105,31 @@ struct AsyncRule {
 std::vector<Instruction> EmitAsynchronous(const ScheduleShape& shape, StageId stage,
                                           ReplicaId replica, const AsyncRule& rule);
 
-// After the minibatch `minibatch`: the updates of all the worker's stages and, at the end of an
-// epoch, its evaluation.
-void AppendUpdate(const ScheduleShape& shape, StageId stage, ReplicaId replica, int64_t minibatch,
-                  std::vector<Instruction>& program);
+// The updates of a synchronous schedule, minibatch by minibatch, for all the worker's stages, and
+// the evaluation after each epoch. Where the policy is speculative and there is a global norm,
+// updates are validated as late as may be: after the next minibatch's first forwards.
+class MinibatchUpdates {
+ public:
+  // Borrows the shape.
+  MinibatchUpdates(const ScheduleShape& shape, WeightPolicy policy, const Peer& worker,
+                   std::vector<Instruction>* program)
+      : shape_(shape),
+        speculative_(policy == WeightPolicy::kSpeculative && shape.global_norm),
+        worker_(worker),
+        program_(*program) {}
+  // Before a backward.
+  void Validate();
+  // After the last backward of a minibatch.
+  void Update(int64_t minibatch);
+
+ private:
+  const ScheduleShape& shape_;
+  const bool speculative_;
+  const Peer worker_;
+  std::vector<Instruction>& program_;
+  int64_t made_ = -1;  // not yet validated; -1: none
+};
+
 // The worker's evaluation microbatches of `epoch`, in an order in which they flow through all
 // stages: microbatch j is at stage s in step j + s.
 void AppendEvaluation(const ScheduleShape& shape, StageId stage, ReplicaId replica, int64_t epoch,

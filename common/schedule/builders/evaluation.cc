@@ -25,14 +25,26 @@ void AppendEvaluation(const ScheduleShape& shape, StageId stage, ReplicaId repli
             [&](const Instruction& a, const Instruction& b) { return step(a) < step(b); });
 }
 
-void AppendUpdate(const ScheduleShape& shape, StageId stage, ReplicaId replica, int64_t minibatch,
-                  std::vector<Instruction>& program) {
-  const auto chunks = static_cast<int32_t>(StagesOn(shape, DeviceOf(shape, stage)).size());
+void MinibatchUpdates::Validate() {
+  if (made_ < 0) return;
+  program_.push_back({.op = Op::kValidate, .microbatch = MicrobatchId(made_)});
+  made_ = -1;
+}
+
+void MinibatchUpdates::Update(int64_t minibatch) {
+  Validate();  // where the minibatch gave this replica no backward
+  const auto chunks =
+      static_cast<int32_t>(StagesOn(shape_, DeviceOf(shape_, worker_.stage)).size());
   for (int32_t chunk = 0; chunk < chunks; ++chunk) {
-    program.push_back({.op = Op::kStep, .microbatch = MicrobatchId(minibatch), .chunk = chunk});
+    program_.push_back({.op = Op::kStep, .microbatch = MicrobatchId(minibatch), .chunk = chunk});
   }
-  if ((minibatch + 1) % shape.minibatches_per_epoch == 0) {
-    AppendEvaluation(shape, stage, replica, minibatch / shape.minibatches_per_epoch, program);
+  if (speculative_) made_ = minibatch;
+  const bool last = minibatch + 1 == shape_.minibatches();
+  const bool epoch_ends = (minibatch + 1) % shape_.minibatches_per_epoch == 0;
+  if (last || (epoch_ends && shape_.evaluation_microbatches > 0)) Validate();
+  if (epoch_ends) {
+    AppendEvaluation(shape_, worker_.stage, worker_.replica,
+                     minibatch / shape_.minibatches_per_epoch, program_);
   }
 }
 

@@ -14,6 +14,7 @@ std::vector<Instruction> EmitFlush(const ScheduleShape& shape, StageId stage, Re
   std::vector<Instruction> program;
   program.reserve(2 * (shape.microbatches() / shape.replicas[stage.value()] + 1) +
                   shape.minibatches());
+  MinibatchUpdates updates(shape, WeightPolicy::kFlush, {stage, replica}, &program);
   for (int64_t t = 0; t < shape.minibatches(); ++t) {
     const OwnMicrobatches own = OwnOf(shape, stage, replica, t);
     const int64_t ahead = std::min(depth, own.count);
@@ -21,7 +22,7 @@ std::vector<Instruction> EmitFlush(const ScheduleShape& shape, StageId stage, Re
       if (k < own.count) program.push_back({.op = Op::kForward, .microbatch = own[k]});
       if (k >= ahead) program.push_back({.op = Op::kBackward, .microbatch = own[k - ahead]});
     }
-    AppendUpdate(shape, stage, replica, t, program);
+    updates.Update(t);
   }
   return program;
 }

@@ -39,6 +39,7 @@ std::vector<Instruction> EmitInterleaved(const ScheduleShape& shape, StageId sta
                                          ReplicaId replica) {
   const int devices = shape.devices(), chunks = shape.stages() / devices;
   std::vector<Instruction> program;
+  MinibatchUpdates updates(shape, WeightPolicy::kFlush, {stage, replica}, &program);
   for (int64_t t = 0; t < shape.minibatches(); ++t) {
     const OwnMicrobatches own = OwnOf(shape, stage, replica, t);
     const std::vector<Unit> forward = UnitsOf(own.count, devices, chunks, false);
@@ -56,7 +57,7 @@ std::vector<Instruction> EmitInterleaved(const ScheduleShape& shape, StageId sta
             {.op = Op::kBackward, .microbatch = own[unit.index], .chunk = unit.chunk});
       }
     }
-    AppendUpdate(shape, stage, replica, t, program);
+    updates.Update(t);
   }
   return program;
 }

@@ -12,6 +12,7 @@ std::vector<Instruction> EmitSplit(const ScheduleShape& shape, StageId stage, Re
                                    int64_t depth, int64_t depth_of_first) {
   const int64_t may_wait = std::max<int64_t>(0, depth_of_first - depth);
   std::vector<Instruction> program;
+  MinibatchUpdates updates(shape, WeightPolicy::kSpeculative, {stage, replica}, &program);
   for (int64_t t = 0; t < shape.minibatches(); ++t) {
     const OwnMicrobatches own = OwnOf(shape, stage, replica, t);
     int64_t forwards = 0, weights = 0;
@@ -19,6 +20,7 @@ std::vector<Instruction> EmitSplit(const ScheduleShape& shape, StageId stage, Re
       program.push_back({.op = Op::kForward, .microbatch = own[forwards++]});
     }
     for (int64_t inputs = 0; inputs < own.count;) {
+      updates.Validate();
       program.push_back({.op = Op::kBackwardInput, .microbatch = own[inputs++]});
       if (inputs - weights > may_wait) {
         program.push_back({.op = Op::kBackwardWeight, .microbatch = own[weights++]});
@@ -30,7 +32,7 @@ std::vector<Instruction> EmitSplit(const ScheduleShape& shape, StageId stage, Re
     while (weights < own.count) {
       program.push_back({.op = Op::kBackwardWeight, .microbatch = own[weights++]});
     }
-    AppendUpdate(shape, stage, replica, t, program);
+    updates.Update(t);
   }
   return program;
 }

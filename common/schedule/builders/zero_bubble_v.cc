@@ -10,8 +10,9 @@ namespace {
 // that do not exist everything is left out, which keeps the order of the rest right.
 class Minibatch {
  public:
-  Minibatch(const OwnMicrobatches& own, std::vector<Instruction>& program)
-      : own_(own), program_(program) {}
+  Minibatch(const OwnMicrobatches& own, MinibatchUpdates& updates,
+            std::vector<Instruction>& program)
+      : own_(own), updates_(updates), program_(program) {}
 
   void Forward(int chunk) { Emit(Op::kForward, chunk, forwards_[chunk]++); }
   void Input(int chunk) { Emit(Op::kBackwardInput, chunk, inputs_[chunk]++); }
@@ -21,10 +22,13 @@ class Minibatch {
 
  private:
   void Emit(Op op, int32_t chunk, int64_t k) {
-    if (k < own_.count) program_.push_back({.op = op, .microbatch = own_[k], .chunk = chunk});
+    if (k >= own_.count) return;
+    if (op != Op::kForward) updates_.Validate();
+    program_.push_back({.op = op, .microbatch = own_[k], .chunk = chunk});
   }
 
   const OwnMicrobatches& own_;
+  MinibatchUpdates& updates_;
   std::vector<Instruction>& program_;
   int64_t forwards_[2] = {}, inputs_[2] = {}, weights_[2] = {};
 };
@@ -82,11 +86,12 @@ std::vector<Instruction> EmitZeroBubbleV(const ScheduleShape& shape, StageId sta
                                          ReplicaId replica) {
   const int64_t p = shape.devices();
   std::vector<Instruction> program;
+  MinibatchUpdates updates(shape, WeightPolicy::kSpeculative, {stage, replica}, &program);
   for (int64_t t = 0; t < shape.minibatches(); ++t) {
     const OwnMicrobatches own = OwnOf(shape, stage, replica, t);
-    Minibatch batch(own, program);
+    Minibatch batch(own, updates, program);
     EmitMinibatch(batch, p, stage.value(), std::max(own.count, 2 * p));
-    AppendUpdate(shape, stage, replica, t, program);
+    updates.Update(t);
   }
   return program;
 }

@@ -35,7 +35,7 @@ using Program = std::vector<Instruction>;
 absl::StatusOr<Program> AddCollectives(const WorkerContext& worker, Program program);
 
 // The version of F, B, I, W, E and U, as the policy's formulas say (weight_policy.h). P and Q keep
-// a version that is read again after a newer one has come.
+// a version that is read again after a newer one has come, or that an update may be taken back to.
 absl::StatusOr<Program> AssignVersions(const WorkerContext& worker, Program program);
 
 // The activation slot of F, B, I and W: round robin, from 0 again whenever nothing is in flight, so

@@ -94,11 +94,31 @@ LateReads LateReadsOf(const Program& program, size_t chunks) {
   return late;
 }
 
+// The version that an update was made from stays until the update is known to hold.
+Program PinForUndo(const WorkerContext& worker, Program program) {
+  if (!worker.shape.global_norm) return program;
+  Program result;
+  result.reserve(program.size() + program.size() / 2);
+  for (const Instruction& instruction : program) {
+    const WeightVersion before(instruction.microbatch.value());
+    if (instruction.op == Op::kStep) {
+      result.push_back({.op = Op::kPin, .version = before, .chunk = instruction.chunk});
+    }
+    result.push_back(instruction);
+    if (instruction.op != Op::kValidate) continue;
+    for (int32_t chunk = 0; chunk < std::ssize(worker.stages); ++chunk) {
+      result.push_back({.op = Op::kUnpin, .version = before, .chunk = chunk});
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<Program> AssignVersions(const WorkerContext& worker, Program program) {
   VersionAssignment assignment(worker);
   for (Instruction& instruction : program) PD_RETURN_IF_ERROR(assignment.Apply(instruction));
+  if (worker.policy == WeightPolicy::kSpeculative) return PinForUndo(worker, std::move(program));
   const LateReads late = LateReadsOf(program, worker.stages.size());
   size_t pins = 0;
   for (const auto& chunk : late) pins += chunk.size();

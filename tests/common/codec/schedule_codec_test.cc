@@ -53,7 +53,7 @@ StageProgram FullProgram() {
        4,
        {Compute(Op::kForward, 1, 0, 0), Transfer(Op::kSendActivation, 1, 2, 0),
         Transfer(Op::kReceiveGradient, 1, 2, 0), Compute(Op::kBackward, 1, 0, 0)}});
-  program.needs = {{6, 7, 2}, {8, 9, 1}};
+  program.needs = {{6, 7, 2, true}, {8, 9, 1, false}};
   program.channel_slots = 4;
   return program;
 }

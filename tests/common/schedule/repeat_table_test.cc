@@ -82,13 +82,20 @@ TEST(RepeatTable, OneMinibatchMakesTheBuildersRun) {
     ASSERT_OK_AND_ASSIGN(ScheduleTable minibatch, info.build(one));
     ASSERT_OK_AND_ASSIGN(ScheduleTable lowered, LowerTable(minibatch));
     std::vector<std::string> files = {FormatTable(minibatch), FormatTable(lowered)};
-    absl::StatusOr<std::string> csv = FormatPyTorchCsv(minibatch);
-    if (csv.ok()) files.push_back(*csv);
     for (const std::string& file : files) {
       ASSERT_OK_AND_ASSIGN(ScheduleTable pattern, ParseScheduleFile(file));
       ASSERT_OK_AND_ASSIGN(ScheduleTable table, RepeatTable(pattern, run));
       ASSERT_EQ(table.programs, expected.programs) << file;
       ASSERT_EQ(table.shape, run);
+    }
+    // The CSV notation cannot say that updates are validated later.
+    if (absl::StatusOr<std::string> csv = FormatPyTorchCsv(minibatch); csv.ok()) {
+      for (auto& program : expected.programs) {
+        std::erase_if(program, [](const Instruction& i) { return i.op == Op::kValidate; });
+      }
+      ASSERT_OK_AND_ASSIGN(ScheduleTable pattern, ParseScheduleFile(*csv));
+      ASSERT_OK_AND_ASSIGN(ScheduleTable table, RepeatTable(pattern, run));
+      ASSERT_EQ(table.programs, expected.programs) << *csv;
     }
     ++runs;
   }

@@ -35,6 +35,7 @@ class LocalReceive : public ReceiveChannel {
       const MessageKey& key) override {
     return ring_->TryReceive(key);
   }
+  std::optional<MessageKey> Peek() override { return ring_->Peek(); }
   void Release() override { ring_->Release(); }
   bool Wait(Duration timeout) override { return ring_->WaitForMessage(timeout); }
   void Abort(const absl::Status& cause) override { ring_->Abort(cause); }

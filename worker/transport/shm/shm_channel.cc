@@ -173,6 +173,12 @@ class ShmReceive : public ReceiveChannel {
     return std::span<const std::byte>(end_.region().data(released_), slot.bytes);
   }
 
+  std::optional<MessageKey> Peek() override {
+    if (Arrived() == 0) return std::nullopt;
+    const ShmSlot slot = end_.region().slot(released_);
+    return MessageKey{static_cast<MessageKind>(slot.kind), slot.index};
+  }
+
   void Release() override {
     PIPEDREAM_CHECK(held_);
     held_ = false;

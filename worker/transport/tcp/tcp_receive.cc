@@ -37,6 +37,7 @@ class TcpReceive : public ReceiveChannel {
       const MessageKey& key) override {
     return ring_->TryReceive(key);
   }
+  std::optional<MessageKey> Peek() override { return ring_->Peek(); }
   void Release() override {
     ring_->Release();
     wake_.Notify();
