@@ -23,10 +23,12 @@ class RandomSource {
   std::mt19937 engine_;
 };
 
-// PIPEDREAM_TEST_SEED=n runs the draw n alone, over and over the same.
+// PIPEDREAM_TEST_SEED=n runs the draw n alone, over and over the same; PIPEDREAM_TEST_DRAWS=n makes
+// n draws instead of the test's own number.
 inline std::vector<uint32_t> TestSeeds(int draws) {
   if (const char* seed = std::getenv("PIPEDREAM_TEST_SEED"))
     return {static_cast<uint32_t>(std::strtoul(seed, nullptr, 10))};
+  if (const char* count = std::getenv("PIPEDREAM_TEST_DRAWS")) draws = std::atoi(count);
   std::vector<uint32_t> seeds(draws);
   std::iota(seeds.begin(), seeds.end(), 20240611u);
   return seeds;
