@@ -121,7 +121,8 @@ class Simulation {
     int blocked = 0;  // steps without progress since the last progress
     size_t running = workers_.size();
     while (running > 0) {
-      if (options_.stop && options_.stop(Minibatches())) break;
+      stopped_ = options_.stop && options_.stop(Minibatches());
+      if (stopped_) break;
       SimulatedWorker& worker =
           *workers_[Philox(options_.interleaving, 0, counter++)[0] % workers_.size()];
       if (worker.done) continue;
@@ -195,11 +196,10 @@ class Simulation {
       const StageCounters counters = worker->monitor.counters();
       result.skipped_updates += counters.skipped_updates;
       result.undone_updates += counters.undone_updates;
+      result.counters.push_back(counters);
       for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
-        if (stage->replica.value() != 0) continue;
-        PD_ASSIGN_OR_RETURN(auto weights, stage->Export(*backend_));
-        result.weights.merge(weights);
+        if (!stopped_) PD_RETURN_IF_ERROR(AddWeights(*stage, &result.weights));
       }
     }
     for (const auto& [minibatch, sum] : losses_) {
@@ -211,6 +211,17 @@ class Simulation {
     return result;
   }
 
+  absl::Status AddWeights(const StageState& stage, std::map<std::string, Tensor>* weights) const {
+    PD_ASSIGN_OR_RETURN(auto own, stage.Export(*backend_));
+    weights->merge(own);
+    for (const auto& [name, copy] : own) {  // what another stage or replica has, too
+      if (!std::ranges::equal(copy.bytes(), weights->at(name).bytes()))
+        return Internal("'{}' of stage {} replica {} differs from the copy of another worker", name,
+                        stage.stage, stage.replica);
+    }
+    return absl::OkStatus();
+  }
+
   static constexpr size_t kRingMessageBytes = size_t{1} << 18;
 
   const SimulationOptions& options_;
@@ -219,6 +230,7 @@ class Simulation {
   ScheduleShape shape_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   std::map<int64_t, LossSum> losses_;  // by minibatch
+  bool stopped_ = false;
 };
 
 }  // namespace

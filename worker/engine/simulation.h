@@ -54,14 +54,16 @@ struct SimulationResult {
   RunLedger ledger;                        // if the job asks for it
   int64_t skipped_updates = 0;             // StageCounters, of all workers together
   int64_t undone_updates = 0;
+  std::vector<StageCounters> counters;  // per worker, in the order of WorkersOf
 };
 
 // The shape of the simulated schedule. Errors: as SetStageFlow.
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
 
-// Of a run that was stopped, weights and losses are as far as each stage came, which may be more
-// than the finished minibatches. kInternal "deadlock" with what every executor waits for, should
-// the table be wrong.
+// A run that was stopped has no weights; losses and ledger go as far as each stage came, which may
+// be beyond the finished minibatches. kInternal "deadlock" with what every executor waits for,
+// should the table be wrong; kInternal if replicas, or stages that share a parameter, end up with
+// different bits.
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options);
 
 }  // namespace pipedream
