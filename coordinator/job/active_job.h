@@ -35,6 +35,8 @@ struct JobMachine::ActiveJob {
   std::map<std::string, int64_t> last_sequence;  // of reports, by worker
   int64_t skipped_told = 0;                      // most skipped updates that an event told of
 
+  std::map<std::string, std::vector<StageLedger>> ledgers;  // by worker
+
   struct Suspect {
     JobFailure failure;
     Duration settle_at;
@@ -45,6 +47,8 @@ struct JobMachine::ActiveJob {
   Duration notified_at{};
   Duration persisted_at{};
 
+  // Of the workers that sent theirs, as text; empty if none did.
+  std::string LedgerText() const;
   StageRef ref() const { return {job.id, job.attempt}; }
   const JobMember* FindMember(const std::string& worker_id) const {
     for (const JobMember& member : members)

@@ -144,6 +144,8 @@ TEST_F(SchedulesTest, SeveralStagesOnADevice) {
          "s1.r0: F0 F0c1 B0c1 B0 F1 F1c1 B1c1 B1\n"
          "s0.r0: F0 F1 B0 B1\n";
   ASSERT_NO_FATAL_FAILURE(TrainSynchronously("1-1-1", {"--schedule-file", table}));
+  const CommandResult verified = cluster_.Run({"verify", job_.id()});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
 }
 
 TEST_F(SchedulesTest, ValuesThatSkipStagesAndParametersThatStagesShare) {

@@ -26,7 +26,8 @@ std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredT
 }  // namespace
 
 StageExecutor::StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
-                             WorkerChannels* channels, StageMonitor* monitor, Clock* clock)
+                             WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
+                             LedgerRecorder* recorder)
     : program_(*program),
       channels_(*channels),
       monitor_(*monitor),
@@ -35,7 +36,7 @@ StageExecutor::StageExecutor(const StageProgram* program, const std::vector<Stag
       after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
     runners_.emplace_back(stages[chunk], &channels->stages[chunk], channels->replicas.get(),
-                          monitor, clock);
+                          monitor, clock, recorder == nullptr ? nullptr : recorder->of(chunk));
   const ScheduleShape& shape = program->shape;
   if (shape.global_norm) {
     const int capacity = static_cast<int>(NormLag(shape, program->policy)) + 4;

@@ -26,9 +26,11 @@ class StageExecutor {
  public:
   enum class Outcome { kProgress, kBlocked, kDone };
 
-  // `stages` and channels->stages are by chunk of the program.
+  // `stages` and channels->stages are by chunk of the program. `recorder`, of these stages, notes
+  // what they do; null: nobody does.
   StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
-                WorkerChannels* channels, StageMonitor* monitor, Clock* clock);
+                WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
+                LedgerRecorder* recorder = nullptr);
 
   // Runs the next instruction if it can run, without blocking. Errors end the run; they carry a
   // reason (NON_FINITE_LOSS, NON_FINITE_GRADIENT, PEER_LOST ...) and name stage and operation.
