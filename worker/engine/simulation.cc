@@ -92,10 +92,11 @@ class Simulation {
     }
     MakeRing(TieGroup(shape_), &WorkerChannels::ties);
     MakeRing(NormGroup(shape_), &WorkerChannels::workers);
-    for (auto& worker : workers_) {
-      worker->executor =
-          std::make_unique<StageExecutor>(&worker->state->program, worker->state->pointers(),
-                                          &worker->channels, &worker->monitor, SystemClock());
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      SimulatedWorker& worker = *workers_[w];
+      worker.executor = std::make_unique<StageExecutor>(
+          &worker.state->program, worker.state->pointers(), &worker.channels, &worker.monitor,
+          SystemClock(), options_.recorders.empty() ? nullptr : options_.recorders[w]);
     }
   }
 

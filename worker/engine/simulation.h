@@ -15,6 +15,7 @@
 #include "common/job/job_spec.h"
 #include "common/schedule/stage_program.h"
 #include "worker/engine/recompute.h"
+#include "worker/engine/span_recorder.h"
 #include "worker/engine/stage_monitor.h"
 
 namespace pipedream {
@@ -34,6 +35,8 @@ struct SimulationOptions {
   Recompute recompute = {};
   // Run these, in the order of WorkersOf, instead of the named schedule's.
   std::vector<StageProgram> programs;
+  // Told of what the workers run, in the order of WorkersOf; or empty.
+  std::vector<SpanRecorder*> recorders;
 };
 
 struct SimulationResult {

@@ -26,11 +26,13 @@ std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredT
 }  // namespace
 
 StageExecutor::StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
-                             WorkerChannels* channels, StageMonitor* monitor, Clock* clock)
+                             WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
+                             SpanRecorder* recorder)
     : program_(*program),
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
+      recorder_(recorder),
       cursor_(*program),
       after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
@@ -78,15 +80,20 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
     return Outcome::kBlocked;
   }
   const Instruction instruction = cursor_.Get();
+  Duration tried_at{};
   if (!begun_) {
     begun_ = true;
-    begun_at_ = clock_->Now();
+    begun_at_ = tried_at = clock_->Now();
     monitor_.Begin(instruction);
+  } else if (recorder_ != nullptr) {
+    tried_at = clock_->Now();
   }
   absl::StatusOr<bool> done = Execute(instruction);
   if (!done.ok()) return Describe(done.status(), instruction);
   if (!*done) return Outcome::kBlocked;
-  monitor_.AddTime(instruction.op, ToSeconds(clock_->Now() - begun_at_));
+  const Duration now = clock_->Now();
+  monitor_.AddTime(instruction.op, ToSeconds(now - begun_at_));
+  if (recorder_ != nullptr) recorder_->Record({instruction, begun_at_, tried_at, now});
   begun_ = false;
   cursor_.Next();
   return cursor_.done() && !sums_pending() ? Outcome::kDone : Outcome::kProgress;
