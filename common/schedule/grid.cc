@@ -27,7 +27,7 @@ char CellOf(const Instruction& instruction) {
     case Op::kForward:
       return static_cast<char>('0' + i % 10);
     case Op::kEvaluate:
-      return 'e';
+      return '*';
     case Op::kBackwardWeight:
       return static_cast<char>('A' + i % 26);
     case Op::kStep:

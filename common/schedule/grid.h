@@ -11,7 +11,7 @@
 namespace pipedream {
 
 // A row per worker, time to the right, a column per unit of time: digits forwards, letters
-// backwards (of split ones a small letter for I and a capital for W), 'e' evaluations, '.' waiting;
+// backwards (of split ones a small letter for I and a capital for W), '*' evaluations, '.' waiting;
 // updates and transfers take no time, a forward one unit, a backward two. For example
 //     s0 01..aabb
 //     s1 .0aa1bb.

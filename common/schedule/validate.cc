@@ -32,7 +32,7 @@ std::string Cell(const Instruction& instruction) {
     case Op::kBackwardWeight:
       return std::string(1, static_cast<char>('A' + i % 26));
     case Op::kEvaluate:
-      return "e";
+      return "*";
     case Op::kStep:
       return "|";
     default:

@@ -1,5 +1,7 @@
 #include "tests/tools/oracle_case.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -97,11 +99,17 @@ struct Rendering {
   bool must_differ = false;
   std::vector<int> device_of = {};
   int replicas = 0;  // > 0: one stage with so many, and as many microbatches
+  int stages = 0;    // > 0: so many, cut evenly
 };
 
 // The first is the recorded order; the others compute the same by another one.
 std::vector<Rendering> RenderingsOf(const std::string& policy, const std::vector<int>& replicas,
-                                    int microbatches) {
+                                    int microbatches, bool tied) {
+  // What the whole model computes does not depend on the cut, not even through its shared matrix.
+  if (tied && policy == "2bw") return {{"2bw"}, {.schedule = "2bw", .stages = 3}};
+  if (tied && policy == "flush") {
+    return {{"gpipe"}, {.schedule = "1f1b", .stages = 4}, {.schedule = "zb_h2", .stages = 2}};
+  }
   if (policy == "stash") return {{"pipedream", true}};
   if (policy == "vsync") return {{"pipedream_vsync", true}};
   if (policy == "2bw") return {{"2bw", true}};
@@ -134,7 +142,8 @@ absl::Status AddPipelineCases(const fs::path& dir, std::vector<OracleCase>* out)
     c.spec.microbatches = entry.at("microbatches");
     c.replicas = entry.at("replicas").get<std::vector<int>>();
     const std::vector<int> warmup = entry.at("warmup_forwards").get<std::vector<int>>();
-    const std::vector<Rendering> renderings = RenderingsOf(policy, c.replicas, c.spec.microbatches);
+    const std::vector<Rendering> renderings =
+        RenderingsOf(policy, c.replicas, c.spec.microbatches, document.at("partitions").empty());
     if (renderings.empty()) return InvalidArgument("{}: policy '{}' is unknown", c.name, policy);
     if (c.replicas.size() > 1) {
       const json& partition = document.at("partitions").at(std::to_string(c.replicas.size()));
@@ -151,6 +160,11 @@ absl::Status AddPipelineCases(const fs::path& dir, std::vector<OracleCase>* out)
       if (rendering.replicas > 0) {
         rendered.replicas = {rendering.replicas};
         rendered.spec.microbatches = rendering.replicas;
+      }
+      if (rendering.stages > 0) {
+        rendered.replicas.assign(rendering.stages, 1);
+        rendered.even_cut = true;
+        rendered.name += fmt::format(" on {} stages", rendering.stages);
       }
       if (&rendering != &renderings.front()) rendered.name += " by " + rendering.schedule;
       out->push_back(std::move(rendered));

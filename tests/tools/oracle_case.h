@@ -24,8 +24,9 @@ struct OracleCase {
   bool loss_in_graph = false;
   bool must_differ = false;  // a control that no valid schedule reproduces
   std::vector<int> replicas = {1};
-  std::vector<int> warmup;                // per stage
-  std::vector<int> device_of;             // per stage; empty: each its own
+  std::vector<int> warmup;     // per stage
+  std::vector<int> device_of;  // per stage; empty: each its own
+  bool even_cut = false;       // nodes are spread evenly over the stages, whatever the maps say
   std::map<std::string, int> node_stage;  // first output of an ONNX node -> stage
   std::map<std::string, int> parameter_stage;
   std::set<std::string> undetermined;  // parameters whose exact gradient is zero

@@ -75,6 +75,10 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenData(const OracleCase& c, con
 std::vector<int> StagesOf(const OracleCase& c, const TrainingGraph& training) {
   std::vector<int> out;
   for (int n = 0; n < training.forward_nodes; ++n) {
+    if (c.even_cut) {
+      out.push_back(n * static_cast<int>(c.replicas.size()) / training.forward_nodes);
+      continue;
+    }
     const Node& node = training.graph.node(NodeId(n));
     int stage = 0;
     for (ValueId input : node.inputs) {

@@ -38,7 +38,7 @@ double SquaredNormOf(const StageState& stage, int64_t update, const StoredTensor
 void SquaredNorms(const StageState& stage, int64_t update, std::span<double> norms) {
   for (size_t i = 0; i < stage.layout.parameters.size(); ++i) {
     const StoredTensor& p = stage.layout.parameters[i];
-    if (!p.holders.empty() && p.holders.front() != stage.stage.value()) continue;
+    if (!p.holders.empty()) continue;
     norms[stage.global_index[i]] = SquaredNormOf(stage, update, p);
   }
 }

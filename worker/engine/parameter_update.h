@@ -20,8 +20,8 @@ void AddScaled(float* sum, const float* values, size_t count, float factor);
 void AddMicrobatchGradients(StageState& stage, int64_t update, bool first, float weight);
 
 // Squared norm of each parameter's gradient in the update into `norms`, which has an entry per
-// parameter of the whole model; others stay as they are. Of several copies of a parameter the first
-// stage's counts.
+// parameter of the whole model; others stay as they are, those that several stages hold among them:
+// a stage has but a part of their gradients.
 void SquaredNorms(const StageState& stage, int64_t update, std::span<double> norms);
 // Whether the update's gradients are all finite.
 bool GradientsAreFinite(const StageState& stage, int64_t update);

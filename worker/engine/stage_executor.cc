@@ -54,9 +54,9 @@ void StageExecutor::PlaceTiedParts() {
   // All tied workers place all shared parameters of the model alike.
   std::map<std::string, size_t> offsets;
   size_t floats = 0;
-  for (const auto& [name, count] : runners_[0].state().shared_parameters) {
+  for (const auto& [name, shared] : runners_[0].state().shared_parameters) {
     offsets[name] = floats;
-    floats += count;
+    floats += shared.floats;
   }
   bool any = false;
   for (size_t chunk = 0; chunk < runners_.size(); ++chunk) {
@@ -189,17 +189,10 @@ void StageExecutor::TakeTiedGradients(int chunk, int64_t update) {
 
 absl::StatusOr<bool> StageExecutor::Norm(int64_t norm) {
   if (norms_ == nullptr) return Internal("the run has no global norm");
-  for (size_t chunk = 0; chunk < runners_.size(); ++chunk) {
-    const StageState& stage = runners_[chunk].state();
-    if (!speaks_for_tied_ || stage.stage.value() != program_.shape.tied_stages.front()) {
-      continue;
-    }
-    const int64_t update = UpdateOfNorm(stage.shape, stage.policy, stage.stage, norm);
-    if (ties_->Result(update).empty()) {
-      waiting_.collective = ties_->collective();
-      return false;
-    }
-    TakeTiedGradients(static_cast<int>(chunk), update);
+  // Updates of tied stages are of minibatches, and so are norms: their numbers agree.
+  if (speaks_for_tied_ && ties_->Result(norm).empty()) {
+    waiting_.collective = ties_->collective();
+    return false;
   }
   PD_ASSIGN_OR_RETURN(std::span<double> sum, norms_->Begin(norm));
   if (program_.replica.value() == 0) {
@@ -207,9 +200,18 @@ absl::StatusOr<bool> StageExecutor::Norm(int64_t norm) {
       const StageState& stage = runner.state();
       SquaredNorms(stage, UpdateOfNorm(stage.shape, stage.policy, stage.stage, norm), sum);
     }
+    if (speaks_for_tied_) AddTiedNorms(norm, sum);
   }
   PD_RETURN_IF_ERROR(norms_->Start(norm));
   return true;
+}
+
+void StageExecutor::AddTiedNorms(int64_t update, std::span<double> norms) {
+  std::span<const float> rest = ties_->Result(update);
+  for (const auto& [name, shared] : runners_[0].state().shared_parameters) {
+    norms[shared.global_index] = SquaredNorm(rest.first(shared.floats));
+    rest = rest.subspan(shared.floats);
+  }
 }
 
 absl::StatusOr<std::optional<StageExecutor::Verdict>> StageExecutor::Judge(const StageState& stage,

@@ -65,6 +65,8 @@ class StageExecutor {
   void PlaceTiedParts();
   // Puts the tied parameters' whole gradients into the stage's sum.
   void TakeTiedGradients(int chunk, int64_t update);
+  // Squared norms of all tied parameters.
+  void AddTiedNorms(int64_t update, std::span<double> norms);
 
   absl::Status Describe(const absl::Status& status, const Instruction& instruction) const;
 
@@ -82,7 +84,7 @@ class StageExecutor {
   std::unique_ptr<QueuedSum<double>> norms_;  // a squared norm per parameter of the model
   std::unique_ptr<QueuedSum<float>> ties_;
   std::vector<TiedPart> tied_parts_;
-  bool speaks_for_tied_ = false;  // the worker has the first tied stage
+  bool speaks_for_tied_ = false;  // the worker has the first tied stage: it knows all their norms
   // Updates that are made before their norm is known. Whether the next one is follows from the norm
   // of the last, which all workers know: where that had to be clipped, this one will too.
   bool speculates_ = true;

@@ -114,18 +114,19 @@ class StageBuilder {
 
   // Where this stage's parameters and statistics stand in the whole model.
   void ReadWholeModel(const TrainingGraph& training, const std::vector<StageGraph>& cut) {
-    for (const StageGraph& stage : cut) {
-      for (const SharedParameter& shared : stage.shared) {
-        const Value& value = training.graph.value(shared.parameter);
-        stage_->shared_parameters[value.name] = value.shape.elements();
-      }
-    }
     std::unordered_map<std::string, int> index;
     for (const ParameterGradient& g : training.gradients)
       index.try_emplace(training.graph.value(g.parameter).name, static_cast<int>(index.size()));
     stage_->global_parameters = static_cast<int>(index.size());
     for (const StoredTensor& parameter : stage_->layout.parameters)
       stage_->global_index.push_back(index.at(parameter.name));
+    for (const StageGraph& stage : cut) {
+      for (const SharedParameter& shared : stage.shared) {
+        const Value& value = training.graph.value(shared.parameter);
+        stage_->shared_parameters[value.name] = {static_cast<size_t>(value.shape.elements()),
+                                                 index.at(value.name)};
+      }
+    }
     std::unordered_map<std::string, double> momentum;
     for (NodeId id : training.state_updates) {
       const Node& node = training.graph.node(id);

@@ -71,8 +71,12 @@ struct StageState {
   // norm.
   std::vector<int> global_index;
   int global_parameters = 0;
-  // All parameters of the model that several stages hold, with their sizes in floats, by name.
-  std::map<std::string, size_t> shared_parameters;
+  // All parameters of the model that several stages hold, by name.
+  struct Shared {
+    size_t floats = 0;
+    int global_index = 0;
+  };
+  std::map<std::string, Shared> shared_parameters;
 
   std::unique_ptr<WeightStore> weights;
   // Replicated stages advance running statistics once a round, all replicas alike: S becomes

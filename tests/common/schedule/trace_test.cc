@@ -47,8 +47,8 @@ TEST(Grid, DrawsThePipeline) {
             "s3 ...0aa1bb2cc3dd4ee5ff6gg7hh......  weight versions alive: 1\n");
   ASSERT_OK_AND_ASSIGN(grid, draw("gpipe", MakeShape({1, 1}, 1, 2, 1, 1)));
   EXPECT_EQ(grid,
-            "s0 01...aabbe.  weight versions alive: 1\n"
-            "s1 .01aabb...e  weight versions alive: 1\n");
+            "s0 01...aabb*.  weight versions alive: 1\n"
+            "s1 .01aabb...*  weight versions alive: 1\n");
 }
 
 // Two stages, 2 microbatches, one way 0.5: stage 1 gets message k half a unit after its forward.
