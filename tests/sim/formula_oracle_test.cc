@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "tests/support/status_matchers.h"
@@ -174,12 +175,53 @@ TEST(FormulaOracleTest, ClipsByAnEarlierNormWhereAsked) {
   FormulaRun run = TwoNumbers(1, 2, 1, 2);
   run.forward_version = [](int, int64_t) { return 0; };
   run.optimizer.clip_norm = 0.5;
-  run.norm_lag = [](int stage, int64_t) { return stage == 0 ? 1 : 0; };
+  run.norm_of = [](int stage, int64_t k) { return stage == 0 ? k - 1 : k; };
   ASSERT_OK_AND_ASSIGN(FormulaResult result, TrainByFormula(run));
   const double scale = 0.5 / (std::sqrt(160.0) + 1e-6);
   EXPECT_EQ(result.versions[0][1].weight[0], 0);  // there is no update -1
   EXPECT_DOUBLE_EQ(result.versions[0][2].weight[0], -scale);
   EXPECT_DOUBLE_EQ(result.versions[1][1].weight[0], 2 - scale / 2);
+}
+
+// Stage 0 makes one update where stage 1 makes two; the norm takes the second of them.
+TEST(FormulaOracleTest, ANormMayBeOfUpdatesThatDiffer) {
+  FormulaRun run = TwoNumbers(1, 2, 1, 2);
+  run.updates[0] = {{0, 2}};
+  run.forward_version = [](int, int64_t) { return 0; };
+  run.optimizer.clip_norm = 0.5;
+  run.norm_update = [](int stage, int64_t) { return stage; };
+  run.norm_of = [](int stage, int64_t k) { return k < stage ? -1 : 0; };
+  ASSERT_OK_AND_ASSIGN(FormulaResult result, TrainByFormula(run));
+  const double scale = 0.5 / (std::sqrt(160.0) + 1e-6);
+  EXPECT_DOUBLE_EQ(result.versions[0][1].weight[0], 1 - scale);
+  EXPECT_EQ(result.versions[1][1].weight[0], 2 - 0.5);
+  EXPECT_DOUBLE_EQ(result.versions[1][2].weight[0], 2 - 0.5 - scale / 2);
+}
+
+// An infinite x saturates the first layer: its weight's gradient is 0 times infinity, the second
+// layer's gradient is finite.
+TEST(FormulaOracleTest, SkipsWhatIsNotFinite) {
+  FormulaRun run = TwoNumbers(1, 2, 1, 2);
+  run.layers[0].activation = FormulaActivation::kTanh;
+  run.data.x = {std::numeric_limits<double>::infinity(), 0};
+  run.data.targets = {0, 0};
+  run.units = {{0}, {1}};
+  ASSERT_OK_AND_ASSIGN(FormulaResult result, TrainByFormula(run));
+  EXPECT_TRUE(std::isnan(result.versions[0][1].weight[0]));
+  run.skip = FormulaRun::Skip::kInThatStage;
+  ASSERT_OK_AND_ASSIGN(result, TrainByFormula(run));
+  EXPECT_EQ(result.versions[0][1].weight[0], 1);
+  EXPECT_EQ(result.versions[1][1].weight[0], 2 - 4.0 / 8);  // y = 2, h = 1
+  run.skip = FormulaRun::Skip::kInAllStages;
+  run.optimizer.kind = FormulaOptimizer::Kind::kAdam;
+  run.optimizer.epsilon = 0;
+  ASSERT_OK_AND_ASSIGN(result, TrainByFormula(run));
+  EXPECT_EQ(result.versions[0][1].weight[0], 1);
+  EXPECT_EQ(result.versions[1][1].weight[0], 2);
+  run.data.x[1] = 1;
+  ASSERT_OK_AND_ASSIGN(result, TrainByFormula(run));
+  // The first step that Adam sees is as long as the rate, whatever the gradient.
+  EXPECT_DOUBLE_EQ(result.versions[1][2].weight[0], 2 - 0.125);
 }
 
 // Every gradient is taken at version 0: that of w0 is 8.

@@ -96,6 +96,8 @@ std::shared_ptr<const Dataset> FormulaJob::WriteSplit(const std::string& split, 
   ColumnRequirement y{"y", DataType::kFloat32, Shape{outputs}, 0};
 
   data->x = Uniform(options_.seed, stream, samples * inputs, 1);
+  if (split == "train" && options_.broken_row >= 0)
+    data->x[options_.broken_row * inputs] = options_.broken_value;
   const std::vector<float> x = ToFloats(data->x);
   WriteNpy(columns[0].path, "<f4", fmt::format("({}, {})", samples, inputs), x.data(),
            x.size() * sizeof(float));

@@ -21,6 +21,9 @@ struct FormulaJobOptions {
   int64_t train_samples = 37;
   int64_t evaluation_samples = 11;
   uint64_t seed = 1;  // of weights and data
+  // The first input of this training row is this instead; -1: of none.
+  int64_t broken_row = -1;
+  float broken_value = 0;
 };
 
 // Fully connected layers with tanh between them, Gemm and Tanh nodes in ONNX; parameters

@@ -144,7 +144,7 @@ class Trainer {
       if (left != stage.update_of.end())
         return InvalidArgument("stage {}: unit {} is in no update", stages_.size() - 1,
                                left - stage.update_of.begin());
-      if (run_.optimizer.clip_norm > 0 && stage.update_of != stages_[0].update_of)
+      if (LooksAtNorms() && !run_.norm_update && stage.update_of != stages_[0].update_of)
         return InvalidArgument("stage {}: clipping needs the same updates in every stage",
                                stages_.size() - 1);
     }
@@ -194,24 +194,33 @@ class Trainer {
     for (const FormulaWeights& g : update.gradient) update.squared_norm += SquaredNorm(g);
   }
 
-  // The update whose norm scales update k of a stage; negative: none does.
-  int64_t NormSource(size_t s, int64_t k) const {
-    if (run_.optimizer.clip_norm <= 0) return -1;
-    const int64_t lag = run_.norm_lag ? run_.norm_lag(static_cast<int>(s), k) : 0;
-    PIPEDREAM_CHECK(lag >= 0);
-    return k - lag;
+  bool LooksAtNorms() const {
+    return run_.optimizer.clip_norm > 0 || run_.skip == FormulaRun::Skip::kInAllStages;
   }
 
-  bool Complete(int64_t update) const {
-    return std::all_of(stages_.begin(), stages_.end(),
-                       [&](const Stage& stage) { return stage.updates[update].missing == 0; });
+  // The norm that update k of a stage looks at; negative: none.
+  int64_t NormOf(size_t s, int64_t k) const {
+    if (!LooksAtNorms()) return -1;
+    return run_.norm_of ? run_.norm_of(static_cast<int>(s), k) : k;
   }
 
-  double Scale(int64_t source) const {
-    if (source < 0) return 1;
+  const Pending& UpdateOfNorm(size_t s, int64_t norm) const {
+    const std::vector<Pending>& updates = stages_[s].updates;
+    const int64_t k = run_.norm_update ? run_.norm_update(static_cast<int>(s), norm) : norm;
+    PIPEDREAM_CHECK(k >= 0 && k < std::ssize(updates));
+    return updates[k];
+  }
+
+  bool Complete(int64_t norm) const {
+    for (size_t s = 0; s < stages_.size(); ++s)
+      if (UpdateOfNorm(s, norm).missing > 0) return false;
+    return true;
+  }
+
+  double Norm(int64_t norm) const {
     double squared = 0;
-    for (const Stage& stage : stages_) squared += stage.updates[source].squared_norm;
-    return std::min(1.0, run_.optimizer.clip_norm / (std::sqrt(squared) + 1e-6));
+    for (size_t s = 0; s < stages_.size(); ++s) squared += UpdateOfNorm(s, norm).squared_norm;
+    return std::sqrt(squared);
   }
 
   // All updates that can be made by now, in order.
@@ -219,22 +228,29 @@ class Trainer {
     for (size_t s = 0; s < stages_.size(); ++s) {
       Stage& stage = stages_[s];
       while (stage.made < std::ssize(stage.updates) && stage.updates[stage.made].missing == 0) {
-        const int64_t source = NormSource(s, stage.made);
-        if (source >= 0 && !Complete(source)) break;
-        MakeUpdate(s, Scale(source));
+        const int64_t norm = NormOf(s, stage.made);
+        if (norm >= 0 && !Complete(norm)) break;
+        const double length = norm >= 0 ? Norm(norm) : 0;
+        const bool clips = run_.optimizer.clip_norm > 0 && std::isfinite(length);
+        const double decisive = run_.skip == FormulaRun::Skip::kInThatStage
+                                    ? stage.updates[stage.made].squared_norm
+                                    : length;
+        MakeUpdate(s, clips ? std::min(1.0, run_.optimizer.clip_norm / (length + 1e-6)) : 1.0,
+                   run_.skip != FormulaRun::Skip::kNever && !std::isfinite(decisive));
       }
     }
   }
 
-  void MakeUpdate(size_t s, double scale) {
+  void MakeUpdate(size_t s, double scale, bool skip) {
     Stage& stage = stages_[s];
     Pending& update = stage.updates[stage.made];
-    if (update.rows > 0) ++stage.steps;
+    const bool steps = update.rows > 0 && !skip;
+    if (steps) ++stage.steps;
     const double rate = run_.learning_rate(static_cast<int>(s), stage.made);
     for (size_t own = 0; own < stage.layers.size(); ++own) {
       const size_t l = stage.layers[own];
       FormulaWeights next = result_.versions[l].back();
-      if (update.rows > 0) {
+      if (steps) {
         FormulaWeights& g = update.gradient[own];
         for (double& v : g.weight) v *= scale;
         for (double& v : g.bias) v *= scale;

@@ -52,9 +52,16 @@ struct FormulaRun {
   std::function<int64_t(int stage, int64_t unit)> backward_version;
   FormulaOptimizer optimizer;
   std::function<double(int stage, int64_t update)> learning_rate;
-  // Clipping scales the gradient of update k by min(1, c / (|g| + 1e-6)), with |g| over all stages
-  // together of update k - norm_lag(stage, k); not at all if that is negative. Empty: lag 0.
-  std::function<int64_t(int stage, int64_t update)> norm_lag;
+  // Clipping scales the gradient of update k of a stage by min(1, c / (|g| + 1e-6)), where |g| is
+  // norm number norm_of(stage, k); not at all if that is negative, or |g| not finite. A norm is
+  // over all stages together, each with the gradient of its update norm_update(stage, norm). Empty:
+  // k's own norm; the update of the norm's number.
+  std::function<int64_t(int stage, int64_t update)> norm_of;
+  std::function<int64_t(int stage, int64_t norm)> norm_update;
+  // An update whose gradient is not finite in any stage, or in the stage itself: the version is a
+  // copy, and the optimizer has not seen it.
+  enum class Skip { kNever, kInAllStages, kInThatStage };
+  Skip skip = Skip::kNever;
 };
 
 struct FormulaResult {
@@ -63,10 +70,11 @@ struct FormulaResult {
   std::vector<std::vector<FormulaWeights>> versions;
 };
 
-// A unit sees the updates whose units all come before it; with clipping, also the one whose norm
-// they use. kInvalidArgument: sizes that do not fit, rows or labels out of range, a unit that is
-// not in exactly one update of every stage, a version that does not exist yet, updates that differ
-// among the stages of a run that clips.
+// A unit sees the updates whose units all come before it, if the norm that they look at is complete
+// then. kInvalidArgument: sizes that do not fit, rows or labels out of range, a unit that is not in
+// exactly one update of every stage, a version that does not exist yet, updates that differ among
+// the stages of a run that looks at norms without a norm_update. REQUIRES: norms are of updates
+// that there are.
 absl::StatusOr<FormulaResult> TrainByFormula(const FormulaRun& run);
 
 }  // namespace pipedream

@@ -14,7 +14,9 @@ struct Recompute {
   // Keep only what enters the stage (model inputs, received values), the checkpoints' outputs, and
   // what cannot be made again: what was read from a running statistic. Otherwise all that backward
   // reads is kept but what follows from weights alone (a transposed weight): backward makes that
-  // again of the version that it reads, so that no slot holds copies of weights.
+  // again of the version that it reads, so that no slot holds copies of weights. Results are the
+  // same to the bit, unless the weights change between forward and backward (kSingle): what is
+  // made again is then made with the newer ones.
   bool enabled = false;
   // Forward nodes of the training graph, of any stage. They end the segments that are computed
   // again one at a time, the last first.

@@ -162,17 +162,27 @@ class Simulation {
       const StageCounters counters = worker->monitor.counters();
       result.skipped_updates += counters.skipped_updates;
       result.undone_updates += counters.undone_updates;
+      result.counters.push_back(counters);
       for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
-        if (stage->replica.value() != 0) continue;
-        PD_ASSIGN_OR_RETURN(auto weights, stage->Export(*backend_));
-        result.weights.merge(weights);
+        PD_RETURN_IF_ERROR(AddWeights(*stage, &result.weights));
       }
     }
     for (const auto& [minibatch, sum] : losses)
       result.losses.push_back(sum.loss_sum / static_cast<double>(sum.samples));
     for (const auto& [epoch, sum] : evaluations) result.evaluations.push_back(sum);
     return result;
+  }
+
+  absl::Status AddWeights(const StageState& stage, std::map<std::string, Tensor>* weights) const {
+    PD_ASSIGN_OR_RETURN(auto own, stage.Export(*backend_));
+    weights->merge(own);
+    for (const auto& [name, copy] : own) {  // what another stage or replica has, too
+      if (!std::ranges::equal(copy.bytes(), weights->at(name).bytes()))
+        return Internal("'{}' of stage {} replica {} differs from the copy of another worker", name,
+                        stage.stage, stage.replica);
+    }
+    return absl::OkStatus();
   }
 
   static constexpr size_t kRingMessageBytes = size_t{1} << 18;

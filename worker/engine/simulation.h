@@ -46,12 +46,14 @@ struct SimulationResult {
   int64_t memory_bytes = 0;                // of all stages
   int64_t skipped_updates = 0;             // StageCounters, of all workers together
   int64_t undone_updates = 0;
+  std::vector<StageCounters> counters;     // per worker, in the order of WorkersOf
 };
 
 // The shape of the simulated schedule. Errors: as SetStageFlow.
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
 
-// kInternal "deadlock" with what every executor waits for, should the table be wrong.
+// kInternal "deadlock" with what every executor waits for, should the table be wrong; kInternal if
+// replicas, or stages that share a parameter, end up with different bits.
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options);
 
 }  // namespace pipedream
