@@ -7,8 +7,8 @@
 
 #include "common/base/random.h"
 #include "common/base/status.h"
+#include "common/job/job_schedule.h"
 #include "common/job/stage_flow.h"
-#include "common/schedule/schedules.h"
 #include "worker/engine/stage_executor.h"
 #include "worker/engine/worker_state.h"
 #include "worker/transport/connector.h"
@@ -43,7 +43,7 @@ class Simulation {
     std::vector<StageProgram> programs = options_.programs;
     if (programs.empty()) {
       PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options_));
-      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec.schedule, shape));
+      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec, shape));
     }
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
@@ -237,9 +237,8 @@ class Simulation {
 }  // namespace
 
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options) {
-  ScheduleShape shape = MakeScheduleShape(options.run, options.replicas, options.warmup,
-                                          NeedsGlobalNorm(options.spec));
-  shape.device_of = options.device_of;
+  PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOfRun(options.spec, options.run, options.replicas,
+                                                      options.warmup, options.device_of));
   PD_RETURN_IF_ERROR(SetStageFlow(*options.model, options.spec, options.stage_of, &shape));
   return shape;
 }
