@@ -40,11 +40,7 @@ class Simulation {
 
  private:
   absl::Status Build() {
-    std::vector<StageProgram> programs = options_.programs;
-    if (programs.empty()) {
-      PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options_));
-      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec.schedule, shape));
-    }
+    PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, SimulatedPrograms(options_));
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
@@ -241,6 +237,12 @@ absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options) {
   shape.device_of = options.device_of;
   PD_RETURN_IF_ERROR(SetStageFlow(*options.model, options.spec, options.stage_of, &shape));
   return shape;
+}
+
+absl::StatusOr<std::vector<StageProgram>> SimulatedPrograms(const SimulationOptions& options) {
+  if (!options.programs.empty()) return options.programs;
+  PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options));
+  return MakePrograms(options.spec.schedule, shape);
 }
 
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options) {
