@@ -40,11 +40,7 @@ class Simulation {
 
  private:
   absl::Status Build() {
-    std::vector<StageProgram> programs = options_.programs;
-    if (programs.empty()) {
-      PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options_));
-      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec, shape));
-    }
+    PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, SimulatedPrograms(options_));
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
@@ -123,7 +119,8 @@ class Simulation {
     int blocked = 0;  // steps without progress since the last progress
     size_t running = workers_.size();
     while (running > 0) {
-      if (options_.stop && options_.stop(Minibatches())) break;
+      stopped_ = options_.stop && options_.stop(Minibatches());
+      if (stopped_) break;
       SimulatedWorker& worker =
           *workers_[Philox(options_.interleaving, 0, counter++)[0] % workers_.size()];
       if (worker.done) continue;
@@ -200,7 +197,7 @@ class Simulation {
       result.counters.push_back(counters);
       for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
-        PD_RETURN_IF_ERROR(AddWeights(*stage, &result.weights));
+        if (!stopped_) PD_RETURN_IF_ERROR(AddWeights(*stage, &result.weights));
       }
     }
     for (const auto& [minibatch, sum] : losses_) {
@@ -215,7 +212,6 @@ class Simulation {
   absl::Status AddWeights(const StageState& stage, std::map<std::string, Tensor>* weights) const {
     PD_ASSIGN_OR_RETURN(auto own, stage.Export(*backend_));
     weights->merge(own);
-    if (options_.stop) return absl::OkStatus();  // they need not have come equally far
     for (const auto& [name, copy] : own) {       // what another stage or replica has, too
       if (!std::ranges::equal(copy.bytes(), weights->at(name).bytes()))
         return Internal("'{}' of stage {} replica {} differs from the copy of another worker", name,
@@ -232,6 +228,7 @@ class Simulation {
   ScheduleShape shape_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   std::map<int64_t, LossSum> losses_;  // by minibatch
+  bool stopped_ = false;
 };
 
 }  // namespace
@@ -241,6 +238,12 @@ absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options) {
                                                       options.warmup, options.device_of));
   PD_RETURN_IF_ERROR(SetStageFlow(*options.model, options.spec, options.stage_of, &shape));
   return shape;
+}
+
+absl::StatusOr<std::vector<StageProgram>> SimulatedPrograms(const SimulationOptions& options) {
+  if (!options.programs.empty()) return options.programs;
+  PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options));
+  return MakePrograms(options.spec, shape);
 }
 
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options) {

@@ -63,9 +63,12 @@ struct SimulationResult {
 // The shape of the simulated schedule. Errors: as SetStageFlow.
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
 
-// Of a run that was stopped, weights and losses are as far as each stage came, which may be more
-// than the finished minibatches. kInternal "deadlock" with what every executor waits for, should
-// the table be wrong; kInternal if replicas, or stages that share a parameter, end up with
+// What the simulated workers run, in the order of WorkersOf. Errors: as ShapeOf and MakePrograms.
+absl::StatusOr<std::vector<StageProgram>> SimulatedPrograms(const SimulationOptions& options);
+
+// A run that was stopped has no weights; losses and ledger go as far as each stage came, which may
+// be beyond the finished minibatches. kInternal "deadlock" with what every executor waits for,
+// should the table be wrong; kInternal if replicas, or stages that share a parameter, end up with
 // different bits.
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options);
 

@@ -142,7 +142,7 @@ TEST(SimulationStopTest, AStoppedRunHasTheSameBeginning) {
   for (const char* schedule : {"2bw", "pipedream", "paci", "1f1b"}) {
     SCOPED_TRACE(schedule);
     SimulationOptions options =
-        Options(job, schedule, schedule == std::string("pipedream") ? 1 : 4, {1, 1, 1});
+        Options(job, schedule, schedule == std::string("pipedream") ? 1 : 4, {2, 1, 1});
     ASSERT_OK_AND_ASSIGN(SimulationResult whole, Simulate(options));
     options.stop = [](int64_t minibatches) { return minibatches >= 3; };
     ASSERT_OK_AND_ASSIGN(SimulationResult part, Simulate(options));
