@@ -98,7 +98,9 @@ SimulateOptions OptionsOf(const UnitCosts& costs, const ScheduleShape& shape) {
   options.links.assign(EdgesOf(shape).size(), {.latency_s = costs.link_latency,
                                                .bandwidth_bytes_per_s = costs.link_bandwidth,
                                                .activation_bytes = costs.boundary_bytes,
-                                               .gradient_bytes = costs.boundary_bytes});
+                                               .gradient_bytes = costs.boundary_bytes,
+                                               .activation_pack_s = 0,
+                                               .gradient_pack_s = 0});
   return options;
 }
 

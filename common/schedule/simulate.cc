@@ -203,12 +203,15 @@ class Player {
       clock = std::max(clock, channel.receptions.front());
       channel.receptions.pop_front();
     }
-    if (target == worker) return channel.arrivals.push_back(clock);
     const LinkCosts link = CostsOfLink(self, instruction.peer);
+    const bool activation = UsesActivationBytes(instruction.op);
+    const double pack_s = activation ? link.activation_pack_s : link.gradient_pack_s;
+    clock += pack_s;
+    result_.workers[worker].busy_s += pack_s;
+    if (target == worker) return channel.arrivals.push_back(clock);
     double& free_s = link_free_s_[worker * workers_.size() + target];
     const double start = std::max(clock, free_s);
-    const double bytes =
-        UsesActivationBytes(instruction.op) ? link.activation_bytes : link.gradient_bytes;
+    const double bytes = activation ? link.activation_bytes : link.gradient_bytes;
     free_s = start + (link.bandwidth_bytes_per_s > 0 ? bytes / link.bandwidth_bytes_per_s : 0.0);
     channel.arrivals.push_back(free_s + link.latency_s);
     Record(worker, instruction, start, channel.arrivals.back());

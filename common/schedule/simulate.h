@@ -24,12 +24,15 @@ struct StageCosts {
 
 // Of an edge between two stages. Every two workers have a link of their own in each direction,
 // which all their messages share: one occupies it for bytes / bandwidth and arrives `latency_s`
-// after that. Messages inside a worker cost nothing.
+// after that. Before, the sending worker has been busy for as long as it packs the message;
+// messages inside a worker cost nothing else. (Unpacking is part of what computes on the message.)
 struct LinkCosts {
   double latency_s = 0;
   double bandwidth_bytes_per_s = 0;  // 0: unlimited
   double activation_bytes = 0;       // of F; also of E
   double gradient_bytes = 0;
+  double activation_pack_s = 0;  // of F; also of E
+  double gradient_pack_s = 0;
 };
 
 struct SimulateOptions {
@@ -51,7 +54,7 @@ struct StageUse {
 
 struct WorkerUse {
   Peer worker;
-  double busy_s = 0;       // computing, stepping, reducing
+  double busy_s = 0;       // computing, packing, stepping, reducing
   double bubble = 0;       // the share of the makespan in which it is not
   int peak_in_flight = 0;  // activations of its stages kept at once
   std::vector<StageUse> stages;

@@ -9,7 +9,8 @@
 
 namespace pipedream {
 
-// One instruction's time on one worker; of a send: from its start on the link to its arrival.
+// One instruction's time on one worker. Of a send: on paper from its start on the link to its
+// arrival, in a real run what the sender did for it.
 struct Span {
   Peer worker;
   Instruction instruction;

@@ -40,11 +40,7 @@ class Simulation {
 
  private:
   absl::Status Build() {
-    std::vector<StageProgram> programs = options_.programs;
-    if (programs.empty()) {
-      PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options_));
-      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec, shape));
-    }
+    PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, SimulatedPrograms(options_));
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
@@ -98,10 +94,12 @@ class Simulation {
     }
     MakeRing(TieGroup(shape_), &WorkerChannels::ties);
     MakeRing(NormGroup(shape_), &WorkerChannels::workers);
-    for (auto& worker : workers_) {
-      worker->executor = std::make_unique<StageExecutor>(
-          &worker->state->program, worker->state->pointers(), &worker->channels, &worker->monitor,
-          SystemClock(), worker->recorder.get());
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      SimulatedWorker& worker = *workers_[w];
+      worker.executor = std::make_unique<StageExecutor>(
+          &worker.state->program, worker.state->pointers(), &worker.channels, &worker.monitor,
+          SystemClock(), options_.recorders.empty() ? nullptr : options_.recorders[w],
+          worker.recorder.get());
     }
   }
 
@@ -240,6 +238,12 @@ absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options) {
                                                       options.warmup, options.device_of));
   PD_RETURN_IF_ERROR(SetStageFlow(*options.model, options.spec, options.stage_of, &shape));
   return shape;
+}
+
+absl::StatusOr<std::vector<StageProgram>> SimulatedPrograms(const SimulationOptions& options) {
+  if (!options.programs.empty()) return options.programs;
+  PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options));
+  return MakePrograms(options.spec, shape);
 }
 
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options) {

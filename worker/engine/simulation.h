@@ -18,6 +18,7 @@
 #include "common/schedule/stage_program.h"
 #include "worker/device/device.h"
 #include "worker/engine/recompute.h"
+#include "worker/engine/span_recorder.h"
 #include "worker/engine/stage_monitor.h"
 
 namespace pipedream {
@@ -39,6 +40,8 @@ struct SimulationOptions {
   Device* device = nullptr;
   // Run these, in the order of WorkersOf, instead of the named schedule's.
   std::vector<StageProgram> programs;
+  // Told of what the workers run, in the order of WorkersOf; or empty.
+  std::vector<SpanRecorder*> recorders;
   // Asked between instructions, with the number of minibatches that every stage has finished its
   // updates for; true stops the run there.
   std::function<bool(int64_t minibatches)> stop;
@@ -59,6 +62,9 @@ struct SimulationResult {
 
 // The shape of the simulated schedule. Errors: as SetStageFlow.
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
+
+// What the simulated workers run, in the order of WorkersOf. Errors: as ShapeOf and MakePrograms.
+absl::StatusOr<std::vector<StageProgram>> SimulatedPrograms(const SimulationOptions& options);
 
 // A run that was stopped has no weights; losses and ledger go as far as each stage came, which may
 // be beyond the finished minibatches. kInternal "deadlock" with what every executor waits for,

@@ -27,16 +27,17 @@ std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredT
 
 StageExecutor::StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                              WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                             LedgerRecorder* recorder)
+                             SpanRecorder* spans, LedgerRecorder* ledger)
     : program_(*program),
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
+      spans_(spans),
       cursor_(*program),
       after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
     runners_.emplace_back(stages[chunk], &channels->stages[chunk], channels->replicas.get(),
-                          monitor, clock, recorder == nullptr ? nullptr : recorder->of(chunk));
+                          monitor, clock, ledger == nullptr ? nullptr : ledger->of(chunk));
   const ScheduleShape& shape = program->shape;
   if (shape.global_norm) {
     const int capacity = static_cast<int>(NormLag(shape, program->policy)) + 4;
@@ -79,15 +80,20 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
     return Outcome::kBlocked;
   }
   const Instruction instruction = cursor_.Get();
+  Duration tried_at{};
   if (!begun_) {
     begun_ = true;
-    begun_at_ = clock_->Now();
+    begun_at_ = tried_at = clock_->Now();
     monitor_.Begin(instruction);
+  } else if (spans_ != nullptr) {
+    tried_at = clock_->Now();
   }
   absl::StatusOr<bool> done = Execute(instruction);
   if (!done.ok()) return Describe(done.status(), instruction);
   if (!*done) return Outcome::kBlocked;
-  monitor_.AddTime(instruction.op, ToSeconds(clock_->Now() - begun_at_));
+  const Duration now = clock_->Now();
+  monitor_.AddTime(instruction.op, ToSeconds(now - begun_at_));
+  if (spans_ != nullptr) spans_->Record({instruction, begun_at_, tried_at, now});
   begun_ = false;
   cursor_.Next();
   return cursor_.done() && !sums_pending() ? Outcome::kDone : Outcome::kProgress;

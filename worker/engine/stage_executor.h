@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "worker/collective/queued_sum.h"
+#include "worker/engine/span_recorder.h"
 #include "worker/engine/stage_channels.h"
 #include "worker/engine/stage_monitor.h"
 #include "worker/engine/stage_runner.h"
@@ -26,11 +27,11 @@ class StageExecutor {
  public:
   enum class Outcome { kProgress, kBlocked, kDone };
 
-  // `stages` and channels->stages are by chunk of the program. `recorder`, of these stages, notes
-  // what they do; null: nobody does.
+  // `stages` and channels->stages are by chunk of the program. `spans` is told of every instruction
+  // that has run, `ledger`, of these stages, of the weights that they use; null: nobody is.
   StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                 WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                LedgerRecorder* recorder = nullptr);
+                SpanRecorder* spans = nullptr, LedgerRecorder* ledger = nullptr);
 
   // Runs the next instruction if it can run, without blocking. Errors end the run; they carry a
   // reason (NON_FINITE_LOSS, NON_FINITE_GRADIENT, PEER_LOST ...) and name stage and operation.
@@ -73,6 +74,7 @@ class StageExecutor {
   WorkerChannels& channels_;
   StageMonitor& monitor_;
   Clock* const clock_;
+  SpanRecorder* const spans_;
   std::vector<StageRunner> runners_;  // by chunk
   ProgramCursor cursor_;
 

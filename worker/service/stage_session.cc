@@ -116,7 +116,7 @@ absl::Status StageSession::Start() {
     return opened;
   }
   executor_ = std::make_unique<StageExecutor>(&stages->program, stages->pointers(), &channels_,
-                                              &monitor_, SystemClock(), recorder_.get());
+                                              &monitor_, SystemClock(), nullptr, recorder_.get());
   MutexLock lock(mutex_);
   report_.set_state(v1::StageReport::STATE_RUNNING);
   activity_ = Activity::kRunning;

@@ -303,6 +303,36 @@ TEST(Simulate, SenderWaitsForAChannelSlot) {
   EXPECT_EQ(forward_starts(1), (std::vector<double>{0, 1, 2, 11, 21}));
 }
 
+// By hand: a forward takes 1 s, packing what it sends 0.5 s of the sender and 0.25 s on the way, a
+// backward 2 s and packing its gradient 0.75 s of stage 1. With two microbatches stage 1 computes
+// F0 1.75-2.75, F1 3.25-4.25, then backwards and packing alternate: B0 to 6.25, packed 7, B1 to 9,
+// packed 9.75; the last gradient comes at 10, its backward ends at 12.
+TEST(Simulate, PackingKeepsTheSenderBusy) {
+  SimulateOptions options = Costs(2, 0.25);
+  options.links[0].activation_pack_s = 0.5;
+  options.links[0].gradient_pack_s = 0.75;
+  options.record_spans = true;
+  ASSERT_OK_AND_ASSIGN(Simulation run, Play("gpipe", MakeShape({1, 1}, 1, 2), options));
+  EXPECT_DOUBLE_EQ(run.makespan_s, 12);
+  EXPECT_DOUBLE_EQ(run.workers[0].busy_s, 2 * (1 + 0.5 + 2));
+  EXPECT_DOUBLE_EQ(run.workers[1].busy_s, 2 * (1 + 2 + 0.75));
+  std::vector<double> ends;
+  for (const Span& span : run.spans) {
+    if (!IsSend(span.instruction.op) && span.worker.stage.value() == 1) ends.push_back(span.end_s);
+  }
+  EXPECT_EQ(ends, (std::vector<double>{2.75, 4.25, 6.25, 9}));
+}
+
+// Two stages of one device: no link, but the message is packed all the same.
+TEST(Simulate, MessagesInsideAWorkerCostTheirPackingOnly) {
+  ScheduleShape shape = MakeShape({1, 1}, 1, 2);
+  shape.device_of = {0, 0};
+  SimulateOptions options = Costs(2, 100);
+  options.links[0].activation_pack_s = 0.5;
+  ASSERT_OK_AND_ASSIGN(Simulation run, Play("interleaved", shape, options));
+  EXPECT_DOUBLE_EQ(run.makespan_s, 2 * (2 * (kForward + kBackward) + 0.5));
+}
+
 TEST(Simulate, CollectivesWaitForTheSlowest) {
   // Replica 1 has one microbatch of three; both end each minibatch together.
   SimulateOptions options = Costs(1);
@@ -315,8 +345,8 @@ TEST(Simulate, CollectivesWaitForTheSlowest) {
 }
 
 // ZB-H2 leaves no hole in any worker's span, 24 units for 8 microbatches; but the spans are shifted
-// against each other by a unit per stage. Waiting for the whole norm makes every minibatch as long as
-// from the first worker's start to the last one's end; updates that are validated later do not.
+// against each other by a unit per stage. Waiting for the whole norm makes every minibatch as long
+// as from the first worker's start to the last one's end; updates that are validated later do not.
 TEST(Simulate, LateValidationHidesTheNormsBarrier) {
   ScheduleShape shape = MakeShape({1, 1, 1, 1}, 5, 8);
   shape.global_norm = true;
