@@ -226,6 +226,8 @@ class CommandTree {
         ->group("Data");
     Switch(app, job, "--no-shuffle", "shuffle", "false", "Keep the order of the data", "Data");
     Switch(app, job, "--no-evaluate", "evaluate", "false", "Do not evaluate", "Data");
+    Switch(app, job, "--no-ledger", "ledger", "false", "Keep no record for `pipedream verify`",
+           "Data");
   }
 
   static void AddTrainingOptions(CLI::App* app, JobOptions* job) {
@@ -357,6 +359,14 @@ class CommandTree {
     CLI::App* cancel = Add(&app_, "cancel", "Stop a job",
                            [this]() -> absl::StatusOr<int> { return Cancel(context_, id_); });
     cancel->add_option("ID", id_)->required();
+    CLI::App* verify = Add(&app_, "verify", "Say which semantics a job really followed",
+                           [this]() -> absl::StatusOr<int> { return Verify(context_, verify_); });
+    verify->add_option("ID", verify_.id)->required();
+    verify
+        ->add_option("--steps", verify_.steps,
+                     "Minibatches to replay (default: as many as take about 10 s)")
+        ->check(CLI::PositiveNumber);
+    AddTimeout(verify, &verify_.timeout_s, "Give up after this time (default 10m)");
     CLI::App* take = Add(&app_, "export", "Take the trained model of a job",
                          [this]() -> absl::StatusOr<int> { return Export(context_, export_); });
     take->add_option("ID", export_.id)->required();
@@ -559,6 +569,7 @@ class CommandTree {
   DescribeOptions describe_;
   LogsOptions logs_;
   ExportOptions export_;
+  VerifyOptions verify_;
   LocalOptions local_;
   ScheduleShowOptions show_;
   ScheduleCompareOptions schedule_comparison_;

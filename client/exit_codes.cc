@@ -23,6 +23,7 @@ constexpr ExitCodeRow kTable[] = {
     {kExitJobUnfinished, "the job has not finished (with --exit-status)", ""},
     {kExitJobCancelled, "the job was cancelled (with --wait, --follow, logs -f, --exit-status)",
      ""},
+    {kExitNotVerified, "verify: the run is not what its schedule gives", ""},
     {kExitInterrupted, "interrupted by Ctrl-C; a job that was followed goes on", "CANCELLED"},
     {kExitTerminated, "terminated by SIGTERM; a job that was followed goes on", ""},
 };

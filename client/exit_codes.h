@@ -26,6 +26,7 @@ enum ExitCode : int {
   kExitJobFailed = 100,
   kExitJobUnfinished = 101,
   kExitJobCancelled = 103,
+  kExitNotVerified = 104,
   kExitInterrupted = 130,
   kExitTerminated = 143,
 };

@@ -75,6 +75,13 @@ struct ExportOptions {
 };
 absl::StatusOr<int> Export(const CommandContext& context, const ExportOptions& options);
 
+struct VerifyOptions {
+  std::string id;
+  int64_t steps = 0;  // minibatches to replay; 0: as many as take about 10 s
+  double timeout_s = 600;
+};
+absl::StatusOr<int> Verify(const CommandContext& context, const VerifyOptions& options);
+
 absl::StatusOr<int> Version(const CommandContext& context, bool client_only);
 
 struct LocalOptions {

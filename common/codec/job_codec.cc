@@ -182,6 +182,7 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   message.set_microbatches(spec.microbatches);
   message.set_shuffle(spec.shuffle);
   message.set_seed(spec.seed);
+  message.set_ledger(spec.ledger);
   message.set_evaluate(spec.evaluate);
   message.set_schedule(spec.schedule);
   message.set_stages(spec.stages);
@@ -240,6 +241,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
   spec.microbatches = message.microbatches();
   spec.shuffle = message.shuffle();
   spec.seed = message.seed();
+  spec.ledger = message.ledger();
   spec.evaluate = message.evaluate();
   spec.schedule = message.schedule();
   spec.stages = message.stages();

@@ -50,6 +50,7 @@ struct JobSpec {
   int microbatches = 1;
   bool shuffle = true;
   uint64_t seed = 0;
+  bool ledger = true;  // keep which weights every microbatch used, for `pipedream verify`
   bool evaluate = true;
 
   std::string schedule = "pipedream";

@@ -167,6 +167,7 @@ JobSpec ReadJob(const YAML::Node& root, YamlFaults* faults) {
   map.Read("microbatches", &spec.microbatches);
   map.Read("shuffle", &spec.shuffle);
   map.Read("seed", &spec.seed);
+  map.Read("ledger", &spec.ledger);
   map.Read("evaluate", &spec.evaluate);
   map.Read("schedule", &spec.schedule);
   map.Read("stages", &spec.stages);

@@ -108,6 +108,7 @@ std::string FormatJobYaml(const JobSpec& spec) {
   Put(out, "microbatches", spec.microbatches, normal.microbatches);
   Put(out, "shuffle", spec.shuffle, normal.shuffle);
   Put(out, "seed", spec.seed, normal.seed);
+  Put(out, "ledger", spec.ledger, normal.ledger);
   Put(out, "evaluate", spec.evaluate, normal.evaluate);
   out << YAML::Key << "schedule" << YAML::Value << spec.schedule;
   Put(out, "stages", spec.stages, normal.stages);

@@ -122,6 +122,7 @@ v1::Job ToProto(const Job& job) {
   if (job.failure) *m.mutable_failure() = ToProto(*job.failure);
   *m.mutable_timings() = ToProto(job.timings);
   m.set_result_sha256(job.result_sha256);
+  m.set_ledger_sha256(job.ledger_sha256);
   for (const std::string& warning : job.warnings) m.add_warnings(warning);
   m.set_last_sequence(job.last_sequence);
   return m;
@@ -145,6 +146,7 @@ absl::StatusOr<Job> FromProto(const v1::Job& m) {
   if (m.has_failure()) job.failure = FromProto(m.failure());
   job.timings = TimingsOf(m.timings());
   job.result_sha256 = m.result_sha256();
+  job.ledger_sha256 = m.ledger_sha256();
   job.warnings.assign(m.warnings().begin(), m.warnings().end());
   job.last_sequence = m.last_sequence();
   return job;

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "common/base/status.h"
+#include "common/codec/ledger_codec.h"
+#include "common/codec/lists.h"
 #include "coordinator/codec/job_record_codec.h"
 
 namespace pipedream {
@@ -11,6 +13,7 @@ namespace {
 
 // Of one report; a heartbeat brings far fewer.
 constexpr int kMaxReported = 100'000;
+constexpr int kMaxLedgers = 1'000;  // stages of a worker
 
 }  // namespace
 
@@ -137,6 +140,7 @@ absl::StatusOr<StageReported> FromProto(const std::string& worker_id, const v1::
     report.progress.evaluations.push_back(FromProto(m.evaluations(i)));
   if (m.has_failure()) report.failure = FromProto(m.failure());
   report.sequence = m.sequence();
+  PD_RETURN_IF_ERROR(ReadAll(m.ledger(), "StageReport.ledger", &report.ledger, kMaxLedgers));
   for (const auto& line : m.log()) report.log.push_back(FromProto(line));
   return report;
 }

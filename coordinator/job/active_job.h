@@ -33,6 +33,8 @@ struct JobMachine::ActiveJob {
   std::unique_ptr<ProgressTracker> progress;     // once running
   std::map<std::string, int64_t> last_sequence;  // of reports, by worker
 
+  std::map<std::string, std::vector<StageLedger>> ledgers;  // by worker
+
   struct Suspect {
     JobFailure failure;
     Duration settle_at;
@@ -43,6 +45,8 @@ struct JobMachine::ActiveJob {
   Duration notified_at{};
   Duration persisted_at{};
 
+  // Of the workers that sent theirs, as text; empty if none did.
+  std::string LedgerText() const;
   StageRef ref() const { return {job.id, job.attempt}; }
   const JobMember* FindMember(const std::string& worker_id) const {
     for (const JobMember& member : members)

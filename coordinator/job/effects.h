@@ -90,14 +90,30 @@ struct AbortStage {  // -> StageAborted
 struct CollectResult {  // fetches weights, exports the model -> WeightsCollected
   JobContext job;
   std::vector<JobMember> members;  // replica 0 of every stage
+  std::string ledger{};            // its text; empty: there is none
+};
+// The ledger of a job that ended otherwise, as far as it is known. (A job that succeeds has its in
+// CollectResult.)
+struct StoreLedger {
+  std::string job_id;
+  std::string ledger;
+};
+struct StartVerify {  // -> VerifyDone
+  std::shared_ptr<const VerifyOrder> order;
+  WorkerInfo worker;
+};
+struct AnswerVerify {
+  std::string id;
+  absl::StatusOr<VerifyReport> answer;
 };
 // Calls in progress for the job, except AbortStage, are pointless now.
 struct CancelCalls {
   std::string job_id;
 };
 
-using Effect = std::variant<PersistJob, AppendEvent, StoreProfile, NotifyWatchers, AnswerPlan,
-                            StartProfile, MeasureLinks, ComputePlan, PrepareStages, StartStages,
-                            AbortStage, CollectResult, CancelCalls>;
+using Effect =
+    std::variant<PersistJob, AppendEvent, StoreProfile, NotifyWatchers, AnswerPlan, StartProfile,
+                 MeasureLinks, ComputePlan, PrepareStages, StartStages, AbortStage, CollectResult,
+                 StoreLedger, StartVerify, AnswerVerify, CancelCalls>;
 
 }  // namespace pipedream

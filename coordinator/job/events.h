@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/job/verify_report.h"
 #include "common/plan/plan.h"
 #include "common/plan/profile.h"
+#include "common/schedule/ledger.h"
 #include "common/schedule/stage_program.h"
 #include "coordinator/cluster/link_probes.h"
 #include "coordinator/cluster/worker_info.h"
@@ -93,10 +95,31 @@ struct StageReported {
   std::optional<JobFailure> failure{};  // with kFailed
   std::vector<JobEvent> log{};
   int64_t sequence = 0;  // of losses, evaluations and log, which may come twice; 0: not numbered
+  std::vector<StageLedger> ledger{};  // of the worker's stages, with kDone and kFailed
 };
 struct WeightsCollected {
   StageRef ref;
   absl::StatusOr<std::string> result_sha256;
+};
+// Verify a run that succeeded on an idle worker. AnswerVerify answers; a CancelRequested for the id
+// ends it early.
+struct VerifyOrder {
+  std::string id;  // of this verification; no job's
+  std::shared_ptr<const JobSpec> spec;
+  RunShape run;
+  Plan plan;
+  RunLedger ledger;
+  std::vector<JobLoss> curve;
+  std::string result_sha256;
+  int64_t minibatches = 0;  // 0: as many as take budget_s
+  double budget_s = 10;
+};
+struct VerifyRequested {
+  std::shared_ptr<const VerifyOrder> order;
+};
+struct VerifyDone {
+  std::string id;
+  absl::StatusOr<VerifyReport> report;
 };
 struct StageAborted {
   StageRef ref;
@@ -115,6 +138,7 @@ struct Tick {};
 
 using Event = std::variant<Submitted, CancelRequested, WorkerRegistered, WorkerLost, ProfileDone,
                            LinksMeasured, PlanDone, StagePrepared, StageStarted, StageReported,
-                           WeightsCollected, StageAborted, StoreFailed, CoordinatorStopping, Tick>;
+                           WeightsCollected, VerifyRequested, VerifyDone, StageAborted, StoreFailed,
+                           CoordinatorStopping, Tick>;
 
 }  // namespace pipedream

@@ -134,6 +134,7 @@ struct Job {
   std::optional<JobFailure> failure;
   JobTimings timings;
   std::string result_sha256{};
+  std::string ledger_sha256{};
   std::vector<std::string> warnings;
   int64_t last_sequence = 0;
   bool operator==(const Job&) const = default;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/sha256.h"
 #include "common/base/status.h"
 #include "coordinator/job/active_job.h"
 #include "coordinator/job/job_machine.h"
@@ -24,6 +25,14 @@ bool IsSecondary(const JobFailure& failure) {
 constexpr size_t kMaxCauseBytes = 500;
 
 }  // namespace
+
+std::string JobMachine::ActiveJob::LedgerText() const {
+  std::vector<StageLedger> stages;
+  for (const auto& [worker, ledger] : ledgers)
+    stages.insert(stages.end(), ledger.begin(), ledger.end());
+  auto merged = MergeLedgers(std::move(stages));
+  return merged.ok() ? FormatLedger(*merged) : "";
+}
 
 void JobMachine::ReportFailure(ActiveJob& job, JobFailure failure) {
   if (!IsSecondary(failure)) {
@@ -57,6 +66,10 @@ void JobMachine::End(ActiveJob& job, JobState state, const std::string& reason) 
     effects_.push_back(AnswerPlan{job.job.id, absl::CancelledError(reason)});
   queue_.erase(std::remove(queue_.begin(), queue_.end(), job.job.id), queue_.end());
   job.job.finished_us = now_.unix_us;
+  if (std::string ledger = job.LedgerText(); !ledger.empty() && state != JobState::kSucceeded) {
+    job.job.ledger_sha256 = Sha256Hex(ledger);
+    effects_.push_back(StoreLedger{job.job.id, std::move(ledger)});
+  }
   Transition(job, state, reason);
   effects_.push_back(CancelCalls{job.job.id});
   std::string cause =

@@ -121,6 +121,7 @@ void JobMachine::On(const Submitted& event) {
 void JobMachine::On(const CancelRequested& event) {
   ActiveJob* job = FindActive(event.job_id);
   if (job != nullptr) End(*job, JobState::kCancelled, "cancelled by the user");
+  if (verifications_.count(event.job_id)) effects_.push_back(CancelCalls{event.job_id});
 }
 
 void JobMachine::On(const WorkerRegistered& event) {
@@ -133,6 +134,10 @@ void JobMachine::On(const WorkerLost& event) {
   if (it == workers_.end()) return;
   ActiveJob* job = FindActive(it->second.job_id);
   workers_.erase(it);
+  EndVerifications([&](const std::string& worker) { return worker == event.worker_id; },
+                   WithReason(Unavailable("worker {} is lost: {}; verify again on another",
+                                          event.worker_id, event.cause),
+                              "WORKER_LOST"));
   if (job == nullptr) return;
   const JobMember* member = job->FindMember(event.worker_id);
   if (job->job.state == JobState::kFinishing && member != nullptr && member->replica != 0) {
@@ -188,6 +193,8 @@ void JobMachine::On(const StoreFailed& event) {
 
 void JobMachine::On(const CoordinatorStopping&) {
   stopping_ = true;
+  EndVerifications([](const std::string&) { return true; },
+                   WithReason(Unavailable("the coordinator is shutting down"), "SHUTTING_DOWN"));
   std::vector<ActiveJob*> running;
   for (const auto& [id, job] : jobs_)
     if (job->job.state != JobState::kQueued || job->plan_only) running.push_back(job.get());

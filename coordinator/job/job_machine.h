@@ -19,6 +19,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,6 +87,12 @@ class JobMachine {
   void On(const WorkerLost& event);
   void On(const StageAborted& event);
   void On(const StoreFailed& event);
+  // verifications.cc: runs that are over, verified on workers that are idle.
+  void On(const VerifyRequested& event);
+  void On(const VerifyDone& event);
+  // Ends all that `which` selects by worker; their calls, which go on for a while, are cancelled.
+  void EndVerifications(const std::function<bool(const std::string& worker_id)>& which,
+                        const absl::Status& cause);
   void On(const CoordinatorStopping& event);
   void On(const Tick& event);
   void Schedule();
@@ -133,6 +140,7 @@ class JobMachine {
   std::map<std::string, std::unique_ptr<ActiveJob>> jobs_;  // not terminal
   std::deque<std::string> queue_;                           // QUEUED, oldest first
   std::map<std::string, WorkerSlot> workers_;               // with a lease
+  std::map<std::string, std::string> verifications_;        // id -> worker
   struct KnownLink {
     LinkMeasurement link;
     Duration measured;

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/sha256.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 #include "coordinator/job/active_job.h"
@@ -255,6 +256,7 @@ void JobMachine::On(const StageReported& event) {
   progress.status.worker_id = event.worker_id;
   job->progress->Add(progress, now_.steady);
   job->dirty = true;
+  if (!event.ledger.empty()) job->ledgers[event.worker_id] = event.ledger;
   if (event.state == StageReported::State::kFailed) {
     JobFailure failure = event.failure.value_or(
         JobFailure{.reason = "STAGE_FAILED", .message = "the stage failed without saying why"});
@@ -277,7 +279,9 @@ void JobMachine::CheckRunning(ActiveJob& job) {
     std::vector<JobMember> first_replicas;
     for (const JobMember& member : job.members)
       if (member.replica == 0) first_replicas.push_back(member);
-    effects_.push_back(CollectResult{ContextOf(job), std::move(first_replicas)});
+    std::string ledger = job.LedgerText();
+    job.job.ledger_sha256 = ledger.empty() ? "" : Sha256Hex(ledger);
+    effects_.push_back(CollectResult{ContextOf(job), std::move(first_replicas), std::move(ledger)});
     return;
   }
   if (now_.steady - job.persisted_at >= options_.persist_every) Persist(job);

@@ -52,6 +52,7 @@ absl::StatusOr<std::string> CollectAndExport(const CollectResult& request, Worke
   if (std::filesystem::exists(result + ".data"))
     return WithReason(Unimplemented("the trained model is larger than one ONNX file of 2 GB"),
                       "RESULT_TOO_LARGE");
+  if (!request.ledger.empty()) PD_RETURN_IF_ERROR(blobs->AddText(request.ledger).status());
   return blobs->AddFile(result);
 }
 

@@ -10,11 +10,15 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/codec/job_codec.h"
+#include "common/codec/ledger_codec.h"
+#include "common/codec/lists.h"
 #include "common/codec/plan_codec.h"
 #include "common/codec/schedule_codec.h"
+#include "common/codec/verify_codec.h"
 #include "common/rpc/grpc_channel.h"
 #include "common/rpc/grpc_status.h"
 #include "coordinator/codec/job_record_codec.h"
+#include "coordinator/codec/stage_report_codec.h"
 #include "pipedream/v1/worker.grpc.pb.h"
 
 namespace pipedream {
@@ -132,6 +136,22 @@ class GrpcWorkerClient : public WorkerClient {
       return ResourceExhausted("cannot write '{}'; is the disk full?", path);
     }
     return FromGrpcStatus(reader->Finish(), peer_);
+  }
+
+  absl::StatusOr<VerifyReport> VerifyRun(const VerifyOrder& order,
+                                         const CallOptions& options) override {
+    v1::VerifyRunRequest request;
+    *request.mutable_job() = ToProto(JobContext{{order.id, 1}, order.spec, order.run});
+    *request.mutable_plan() = ToProto(order.plan);
+    AppendAll(order.ledger.stages, request.mutable_ledger());
+    for (const JobLoss& loss : order.curve) *request.add_curve() = ToProto(loss);
+    request.set_result_sha256(order.result_sha256);
+    request.set_minibatches(order.minibatches);
+    request.set_budget_s(order.budget_s);
+    v1::VerifyReport response;
+    Call call(options);
+    PD_RETURN_IF_ERROR(FromGrpcStatus(stub_->VerifyRun(&call.context, request, &response), peer_));
+    return FromProto(response);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "coordinator/launch/collect_result.h"
 #include "coordinator/launch/plan_run.h"
@@ -150,6 +151,24 @@ void Launcher::Run(const AbortStage& effect) {
         client.ok() ? (*client)->AbortStage(effect.ref, effect.cause, {options_.abort_timeout, {}})
                     : client.status();
     post_(StageAborted{effect.ref, effect.worker.id, std::move(status)});
+  });
+}
+
+void Launcher::Run(const StoreLedger& effect) {
+  pool_.Run([this, effect] {
+    absl::Status stored = blobs_->AddText(effect.ledger).status();
+    if (!stored.ok())
+      LogWarning("the ledger of job {} is not kept: {}", effect.job_id, stored.ToString());
+  });
+}
+
+void Launcher::Run(const StartVerify& effect) {
+  CallOptions options = Options(effect.order->id, options_.verify_timeout);
+  pool_.Run([this, effect, options] {
+    auto client = clients_->Get(effect.worker);
+    absl::StatusOr<VerifyReport> report =
+        client.ok() ? (*client)->VerifyRun(*effect.order, options) : client.status();
+    post_(VerifyDone{effect.order->id, std::move(report)});
   });
 }
 

@@ -27,6 +27,7 @@ struct LauncherOptions {
   Duration start_timeout = std::chrono::seconds(60);
   Duration abort_timeout = std::chrono::seconds(5);
   Duration collect_timeout = std::chrono::minutes(15);
+  Duration verify_timeout = std::chrono::hours(1);
   std::string data_root;  // of "shared:" paths
   // Replaced in tests.
   std::function<absl::StatusOr<PlannedRun>(const ComputePlan&)> plan;
@@ -45,6 +46,8 @@ class Launcher {
   void Run(const StartStages& effect);
   void Run(const AbortStage& effect);
   void Run(const CollectResult& effect);
+  void Run(const StoreLedger& effect);
+  void Run(const StartVerify& effect);
   void Run(const CancelCalls& effect);
 
  private:

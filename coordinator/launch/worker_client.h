@@ -60,6 +60,8 @@ class WorkerClient {
   // Writes the safetensors file to `path`.
   virtual absl::Status FetchWeights(const StageRef& ref, const std::string& path,
                                     const CallOptions& options) = 0;
+  virtual absl::StatusOr<VerifyReport> VerifyRun(const VerifyOrder& order,
+                                                 const CallOptions& options) = 0;
 };
 
 // Thread-safe.

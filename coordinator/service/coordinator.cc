@@ -119,6 +119,11 @@ void Coordinator::RunEffect(Effect& effect) {
           if (caller == plan_callers_.end()) return;
           caller->second(std::move(e.answer));
           plan_callers_.erase(caller);
+        } else if constexpr (std::is_same_v<E, AnswerVerify>) {
+          auto caller = verify_callers_.find(e.id);
+          if (caller == verify_callers_.end()) return;
+          caller->second(std::move(e.answer));
+          verify_callers_.erase(caller);
         } else if constexpr (!std::is_same_v<E, PersistJob> && !std::is_same_v<E, AppendEvent> &&
                              !std::is_same_v<E, StoreProfile>) {
           if constexpr (std::is_same_v<E, AbortStage>) ++aborts_in_progress_;
@@ -193,14 +198,37 @@ absl::StatusOr<PlanAnswer> Coordinator::Plan(CheckedJob job,
     Handle(Submitted{id, std::move(job.spec), job.run, std::move(job.warnings), true});
   });
   if (!posted) return Stopping();
+  return Await(std::move(future), id, cancelled);
+}
+
+absl::StatusOr<VerifyReport> Coordinator::Verify(VerifyOrder order,
+                                                 const std::function<bool()>& cancelled) {
+  auto promise = std::make_shared<std::promise<absl::StatusOr<VerifyReport>>>();
+  std::future<absl::StatusOr<VerifyReport>> future = promise->get_future();
+  std::string id = fmt::format("verify-{}-{:08x}", next_verification_++, std::random_device()());
+  order.id = id;
+  bool posted = loop_->Post([this, promise, order = std::move(order)]() mutable {
+    verify_callers_[order.id] = [promise](absl::StatusOr<VerifyReport> answer) {
+      promise->set_value(std::move(answer));
+    };
+    Handle(VerifyRequested{std::make_shared<const VerifyOrder>(std::move(order))});
+  });
+  if (!posted) return Stopping();
+  return Await(std::move(future), id, cancelled);
+}
+
+template <typename Answer>
+absl::StatusOr<Answer> Coordinator::Await(std::future<absl::StatusOr<Answer>> answer,
+                                          const std::string& id,
+                                          const std::function<bool()>& cancelled) {
   bool asked = false;
-  while (future.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
+  while (answer.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
     if (!asked && (cancelled() || shut_down_)) {
       asked = true;
       if (!loop_->Post([this, id] { Handle(CancelRequested{id}); })) return Stopping();
     }
   }
-  return future.get();
+  return answer.get();
 }
 
 absl::StatusOr<Job> Coordinator::Cancel(const std::string& job_id) {

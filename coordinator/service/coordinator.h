@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -82,6 +83,8 @@ class Coordinator {
                                                const std::string& spec_hash);
   // Profiles and plans. Gives up when `cancelled` says so; asked a few times a second.
   absl::StatusOr<PlanAnswer> Plan(CheckedJob job, const std::function<bool()>& cancelled);
+  // Lets an idle worker verify a run; as Plan. kFailedPrecondition (reason NO_IDLE_WORKER).
+  absl::StatusOr<VerifyReport> Verify(VerifyOrder order, const std::function<bool()>& cancelled);
   // kNotFound; kFailedPrecondition (reason JOB_OVER) if it is over, but for a cancelled one: OK.
   absl::StatusOr<Job> Cancel(const std::string& job_id);
   absl::StatusOr<Job> Get(const std::string& job_id);
@@ -113,6 +116,10 @@ class Coordinator {
   absl::StatusOr<Submission> SubmitOnLoop(CheckedJob& job, const std::string& key,
                                           const std::string& spec_hash);
   absl::StatusOr<std::string> NewJobId();
+  // Of a job or verification that answers one caller; see Plan.
+  template <typename Answer>
+  absl::StatusOr<Answer> Await(std::future<absl::StatusOr<Answer>> answer, const std::string& id,
+                               const std::function<bool()>& cancelled);
 
   const CoordinatorOptions options_;
   CoordinatorParts parts_;
@@ -121,10 +128,12 @@ class Coordinator {
   WorkerRegistry registry_;
   std::unique_ptr<JobMachine> machine_;
   std::map<std::string, std::function<void(absl::StatusOr<PlanAnswer>)>> plan_callers_;
+  std::map<std::string, std::function<void(absl::StatusOr<VerifyReport>)>> verify_callers_;
   Duration next_tick_{};
   int aborts_in_progress_ = 0;
 
   std::atomic<int64_t> next_plan_{1};
+  std::atomic<int64_t> next_verification_{1};
   std::atomic<bool> shut_down_{false};
   std::unique_ptr<Launcher> launcher_;
   std::unique_ptr<EventLoop> loop_;

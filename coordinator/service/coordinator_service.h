@@ -37,6 +37,8 @@ class CoordinatorService final : public v1::CoordinatorService::Service {
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override;
   grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
                          v1::Job* response) override;
+  grpc::Status VerifyJob(grpc::ServerContext* context, const v1::VerifyJobRequest* request,
+                         v1::VerifyReport* response) override;
   grpc::Status ListWorkers(grpc::ServerContext* context, const v1::ListWorkersRequest* request,
                            v1::ListWorkersResponse* response) override;
   grpc::Status RegisterWorker(grpc::ServerContext* context,

@@ -124,6 +124,16 @@ absl::Status BlobStore::Upload::Finish() {
   return SyncFolder(store_->folder_);
 }
 
+absl::StatusOr<std::string> BlobStore::AddText(std::string_view text) {
+  std::string sha256 = Sha256Hex(text);
+  if (Has(sha256)) return sha256;
+  PD_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload,
+                      Begin(sha256, static_cast<int64_t>(text.size())));
+  PD_RETURN_IF_ERROR(upload->Write(text));
+  PD_RETURN_IF_ERROR(upload->Finish());
+  return sha256;
+}
+
 absl::StatusOr<std::string> BlobStore::AddFile(const std::string& path) {
   PD_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
   std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),

@@ -64,6 +64,9 @@ class BlobStore {
   // Copies a file in; returns its hash.
   absl::StatusOr<std::string> AddFile(const std::string& path);
 
+  // Stores a short text; returns its hash.
+  absl::StatusOr<std::string> AddText(std::string_view text);
+
   // A fresh folder on the same file system for work in progress; the caller removes it.
   absl::StatusOr<std::string> MakeWorkFolder();
 

@@ -267,6 +267,41 @@ TEST_F(CommandLineTest, PlanPrintsTheTableOrJson) {
   EXPECT_EQ(json::parse(out())["plan"]["stages"][0]["workers"][0], "worker-1");
 }
 
+TEST_F(CommandLineTest, VerifyPrintsTheVerdictAndItsChecks) {
+  SetJob("j", v1::JOB_STATE_SUCCEEDED);
+  v1::VerifyReport report;
+  report.set_verified(true);
+  report.set_schedule("1f1b");
+  report.set_declared("flush");
+  for (const char* policy : {"flush", "stash"}) report.add_followed(policy);
+  report.set_minibatches(90);
+  report.set_replay_s(1.5);
+  v1::VerifyCheck* check = report.add_checks();
+  check->set_name("losses");
+  check->set_outcome(v1::VerifyCheck::OUTCOME_PASSED);
+  check->set_detail("equal bit for bit");
+  fake_.SetVerification(report);
+  ASSERT_EQ(Run({"verify", "j", "--steps", "7"}), 0) << err();
+  EXPECT_EQ(out(),
+            "j: VERIFIED; schedule 1f1b promises flush, the run followed flush (here the same as "
+            "stash); replayed 7 of 90 minibatches in 1.5 s\n\n"
+            "CHECK   RESULT  DETAIL\n"
+            "losses  passed  equal bit for bit\n");
+  report.set_verified(false);
+  report.clear_followed();
+  report.mutable_checks(0)->set_outcome(v1::VerifyCheck::OUTCOME_FAILED);
+  fake_.SetVerification(report);
+  EXPECT_EQ(Run({"verify", "j"}), 104);
+  EXPECT_THAT(out(), HasSubstr("j: NOT VERIFIED; schedule 1f1b promises flush, the run followed "
+                               "none of the known semantics"));
+  EXPECT_THAT(out(), HasSubstr("losses  FAILED"));
+  EXPECT_EQ(Run({"verify", "j", "-o", "json"}), 104);
+  EXPECT_EQ(json::parse(out())["checks"][0]["outcome"], "FAILED");
+  EXPECT_EQ(Run({"verify", "nothing"}), kExitNotFound);
+  EXPECT_EQ(Run({"verify", "j", "--steps", "0"}), kExitUsage);
+  EXPECT_EQ(Run({"verify", "j", "-o", "name"}), kExitUsage);
+}
+
 TEST_F(CommandLineTest, GetJobsReadsAllPagesUpToItsLimit) {
   for (const char* id : {"j1", "j2", "j3", "j4", "j5"}) SetJob(id);
   ASSERT_EQ(Run({"get", "jobs", "-o", "name"}), 0) << err();

@@ -25,6 +25,10 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
     MutexLock lock(mutex_);
     version_ = std::move(version);
   }
+  void SetVerification(const v1::VerifyReport& report) {
+    MutexLock lock(mutex_);
+    verification_ = report;
+  }
   void SetJob(const v1::Job& job) {
     MutexLock lock(mutex_);
     jobs_[job.id()] = job;
@@ -122,6 +126,13 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
     response->add_warnings("links are uneven");
     return grpc::Status::OK;
   }
+  grpc::Status VerifyJob(grpc::ServerContext*, const v1::VerifyJobRequest* request,
+                         v1::VerifyReport* report) override {
+    MutexLock lock(mutex_);
+    *report = verification_;
+    report->set_replayed(request->minibatches());
+    return grpc::Status::OK;
+  }
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
                       v1::Job* job) override {
     MutexLock lock(mutex_);
@@ -182,6 +193,7 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
   std::vector<v1::Worker> workers_ PD_GUARDED_BY(mutex_);
   absl::Status submit_error_ PD_GUARDED_BY(mutex_);
   v1::Plan plan_ PD_GUARDED_BY(mutex_);
+  v1::VerifyReport verification_ PD_GUARDED_BY(mutex_);
   std::vector<v1::SubmitJobRequest> submitted_ PD_GUARDED_BY(mutex_);
   std::set<int> states_asked_ PD_GUARDED_BY(mutex_);
 };

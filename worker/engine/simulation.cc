@@ -20,6 +20,7 @@ struct SimulatedWorker {
   std::unique_ptr<WorkerState> state;
   WorkerChannels channels;
   StageMonitor monitor;
+  std::unique_ptr<LedgerRecorder> recorder;  // null: no ledger is wanted
   std::unique_ptr<StageExecutor> executor;
   bool done = false;
 };
@@ -27,7 +28,7 @@ struct SimulatedWorker {
 class Simulation {
  public:
   explicit Simulation(const SimulationOptions& options)
-      : options_(options), backend_(MakeOneDnnBackend()), device_(MakeCpuDevice(1, 0)) {}
+      : options_(options), backend_(MakeOneDnnBackend()), own_device_(MakeCpuDevice(1, 0)) {}
 
   absl::StatusOr<SimulationResult> Run() {
     backend_->SetThreads(1);
@@ -47,12 +48,17 @@ class Simulation {
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
-      PD_ASSIGN_OR_RETURN(worker->state,
-                          BuildWorker({options_.model, options_.spec, options_.run,
-                                       options_.stage_of, std::move(program), 0, options_.train,
-                                       options_.evaluation, options_.recompute},
-                                      *backend_, device_.get()));
+      PD_ASSIGN_OR_RETURN(
+          worker->state,
+          BuildWorker(
+              {options_.model, options_.spec, options_.run, options_.stage_of, std::move(program),
+               0, options_.train, options_.evaluation, options_.recompute},
+              *backend_, options_.device ? options_.device : own_device_.get()));
       worker->channels.stages.resize(worker->state->stages.size());
+      if (options_.spec.ledger) {
+        PD_ASSIGN_OR_RETURN(worker->recorder,
+                            LedgerRecorder::Create(worker->state->pointers(), backend_.get()));
+      }
       workers_.push_back(std::move(worker));
     }
     return absl::OkStatus();
@@ -96,7 +102,8 @@ class Simulation {
       SimulatedWorker& worker = *workers_[w];
       worker.executor = std::make_unique<StageExecutor>(
           &worker.state->program, worker.state->pointers(), &worker.channels, &worker.monitor,
-          SystemClock(), options_.recorders.empty() ? nullptr : options_.recorders[w]);
+          SystemClock(), worker.recorder.get());
+      if (!options_.recorders.empty()) worker.executor->RecordSpans(options_.recorders[w]);
     }
   }
 
@@ -116,10 +123,13 @@ class Simulation {
     int blocked = 0;  // steps without progress since the last progress
     size_t running = workers_.size();
     while (running > 0) {
+      stopped_ = options_.stop && options_.stop(Minibatches());
+      if (stopped_) break;
       SimulatedWorker& worker =
           *workers_[Philox(options_.interleaving, 0, counter++)[0] % workers_.size()];
       if (worker.done) continue;
       PD_ASSIGN_OR_RETURN(StageExecutor::Outcome outcome, worker.executor->Step());
+      if (counter % 1024 == 0) TakeLosses();
       if (outcome == StageExecutor::Outcome::kDone) {
         worker.done = true;
         --running;
@@ -129,6 +139,19 @@ class Simulation {
       if (blocked > 10000 * static_cast<int>(workers_.size())) return Deadlock();
     }
     return absl::OkStatus();
+  }
+
+  // For which every stage has made all updates.
+  int64_t Minibatches() const {
+    int64_t least = shape_.minibatches();
+    for (const auto& worker : workers_) {
+      for (const auto& stage : worker->state->stages) {
+        const int64_t span = UpdateSpan(stage->shape, stage->policy, stage->stage);
+        least = std::min(
+            least, stage->weights->latest().value() * span / shape_.microbatches_per_minibatch);
+      }
+    }
+    return least;
   }
 
   absl::Status Deadlock() const {
@@ -141,16 +164,26 @@ class Simulation {
     return Internal("deadlock:{}", waits);
   }
 
-  absl::StatusOr<SimulationResult> Collect() {
-    SimulationResult result;
-    std::map<int64_t, LossSum> losses;
-    std::map<int64_t, EvaluationSum> evaluations;
+  // Now and then: a monitor merges points when it has many.
+  void TakeLosses() {
     for (auto& worker : workers_) {
       for (const LossSum& part : worker->monitor.TakeLosses()) {
-        LossSum& sum = losses[part.first_minibatch];
+        LossSum& sum = losses_[part.first_minibatch];
+        sum.first_minibatch = part.first_minibatch;
+        sum.last_minibatch = part.last_minibatch;
         sum.loss_sum += part.loss_sum;
         sum.samples += part.samples;
       }
+    }
+  }
+
+  absl::StatusOr<SimulationResult> Collect() {
+    TakeLosses();
+    SimulationResult result;
+    result.minibatches = Minibatches();
+    std::vector<StageLedger> ledgers;
+    std::map<int64_t, EvaluationSum> evaluations;
+    for (auto& worker : workers_) {
       for (const EvaluationSum& part : worker->monitor.TakeEvaluations()) {
         auto [it, fresh] = evaluations.emplace(part.epoch, part);
         if (fresh) continue;
@@ -159,17 +192,23 @@ class Simulation {
         it->second.positions += part.positions;
         it->second.samples += part.samples;
       }
+      if (worker->recorder != nullptr)
+        for (StageLedger& ledger : worker->recorder->ledgers())
+          ledgers.push_back(std::move(ledger));
       const StageCounters counters = worker->monitor.counters();
       result.skipped_updates += counters.skipped_updates;
       result.undone_updates += counters.undone_updates;
       result.counters.push_back(counters);
       for (const auto& stage : worker->state->stages) {
         result.memory_bytes += stage->memory_bytes;
-        PD_RETURN_IF_ERROR(AddWeights(*stage, &result.weights));
+        if (!stopped_) PD_RETURN_IF_ERROR(AddWeights(*stage, &result.weights));
       }
     }
-    for (const auto& [minibatch, sum] : losses)
+    for (const auto& [minibatch, sum] : losses_) {
       result.losses.push_back(sum.loss_sum / static_cast<double>(sum.samples));
+      result.loss_sums.push_back(sum);
+    }
+    PD_ASSIGN_OR_RETURN(result.ledger, MergeLedgers(std::move(ledgers)));
     for (const auto& [epoch, sum] : evaluations) result.evaluations.push_back(sum);
     return result;
   }
@@ -189,9 +228,11 @@ class Simulation {
 
   const SimulationOptions& options_;
   std::unique_ptr<KernelBackend> backend_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> own_device_;
   ScheduleShape shape_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
+  std::map<int64_t, LossSum> losses_;  // by minibatch
+  bool stopped_ = false;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,7 +14,9 @@
 #include "common/data/dataset.h"
 #include "common/graph/model.h"
 #include "common/job/job_spec.h"
+#include "common/schedule/ledger.h"
 #include "common/schedule/stage_program.h"
+#include "worker/device/device.h"
 #include "worker/engine/recompute.h"
 #include "worker/engine/span_recorder.h"
 #include "worker/engine/stage_monitor.h"
@@ -33,27 +36,37 @@ struct SimulationOptions {
   // Which executor steps next is chosen at random from this; results must not depend on it.
   uint64_t interleaving = 0;
   Recompute recompute = {};
+  // Where stages allocate; null: the machine's memory without a limit.
+  Device* device = nullptr;
   // Run these, in the order of WorkersOf, instead of the named schedule's.
   std::vector<StageProgram> programs;
   // Told of what the workers run, in the order of WorkersOf; or empty.
   std::vector<SpanRecorder*> recorders;
+  // Asked between instructions, with the number of minibatches that every stage has finished its
+  // updates for; true stops the run there.
+  std::function<bool(int64_t minibatches)> stop;
 };
 
 struct SimulationResult {
-  std::vector<double> losses;              // mean loss per minibatch
+  int64_t minibatches = 0;                 // finished; fewer than the run has if it was stopped
+  std::vector<LossSum> loss_sums;          // of every minibatch that has a loss
+  std::vector<double> losses;              // mean loss of each of them
   std::vector<EvaluationSum> evaluations;  // per epoch
   std::map<std::string, Tensor> weights;   // parameters and running statistics
   int64_t memory_bytes = 0;                // of all stages
+  RunLedger ledger;                        // if the job asks for it
   int64_t skipped_updates = 0;             // StageCounters, of all workers together
   int64_t undone_updates = 0;
-  std::vector<StageCounters> counters;     // per worker, in the order of WorkersOf
+  std::vector<StageCounters> counters;  // per worker, in the order of WorkersOf
 };
 
 // The shape of the simulated schedule. Errors: as SetStageFlow.
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
 
-// kInternal "deadlock" with what every executor waits for, should the table be wrong; kInternal if
-// replicas, or stages that share a parameter, end up with different bits.
+// A run that was stopped has no weights; losses and ledger go as far as each stage came, which may
+// be beyond the finished minibatches. kInternal "deadlock" with what every executor waits for,
+// should the table be wrong; kInternal if replicas, or stages that share a parameter, end up with
+// different bits.
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options);
 
 }  // namespace pipedream

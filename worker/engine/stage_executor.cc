@@ -27,17 +27,16 @@ std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredT
 
 StageExecutor::StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                              WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                             SpanRecorder* recorder)
+                             LedgerRecorder* recorder)
     : program_(*program),
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
-      recorder_(recorder),
       cursor_(*program),
       after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
     runners_.emplace_back(stages[chunk], &channels->stages[chunk], channels->replicas.get(),
-                          monitor, clock);
+                          monitor, clock, recorder == nullptr ? nullptr : recorder->of(chunk));
   const ScheduleShape& shape = program->shape;
   if (shape.global_norm) {
     const int capacity = static_cast<int>(NormLag(shape, program->policy)) + 4;
@@ -85,7 +84,7 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
     begun_ = true;
     begun_at_ = tried_at = clock_->Now();
     monitor_.Begin(instruction);
-  } else if (recorder_ != nullptr) {
+  } else if (spans_ != nullptr) {
     tried_at = clock_->Now();
   }
   absl::StatusOr<bool> done = Execute(instruction);
@@ -93,7 +92,7 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
   if (!*done) return Outcome::kBlocked;
   const Duration now = clock_->Now();
   monitor_.AddTime(instruction.op, ToSeconds(now - begun_at_));
-  if (recorder_ != nullptr) recorder_->Record({instruction, begun_at_, tried_at, now});
+  if (spans_ != nullptr) spans_->Record({instruction, begun_at_, tried_at, now});
   begun_ = false;
   cursor_.Next();
   return cursor_.done() && !sums_pending() ? Outcome::kDone : Outcome::kProgress;

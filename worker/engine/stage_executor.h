@@ -27,11 +27,14 @@ class StageExecutor {
  public:
   enum class Outcome { kProgress, kBlocked, kDone };
 
-  // `stages` and channels->stages are by chunk of the program. `recorder`, if not null, is told of
-  // every instruction that has run.
+  // `stages` and channels->stages are by chunk of the program. `recorder`, of these stages, notes
+  // what they do; null: nobody does.
   StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                 WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                SpanRecorder* recorder = nullptr);
+                LedgerRecorder* recorder = nullptr);
+
+  // `spans` is told of every instruction that runs from now on; null: nobody is. Before Run.
+  void RecordSpans(SpanRecorder* spans) { spans_ = spans; }
 
   // Runs the next instruction if it can run, without blocking. Errors end the run; they carry a
   // reason (NON_FINITE_LOSS, NON_FINITE_GRADIENT, PEER_LOST ...) and name stage and operation.
@@ -74,7 +77,7 @@ class StageExecutor {
   WorkerChannels& channels_;
   StageMonitor& monitor_;
   Clock* const clock_;
-  SpanRecorder* const recorder_;
+  SpanRecorder* spans_ = nullptr;
   std::vector<StageRunner> runners_;  // by chunk
   ProgramCursor cursor_;
 

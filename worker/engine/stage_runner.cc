@@ -50,12 +50,13 @@ MessageKey StageRunner::KeyOf(const Instruction& instruction) const {
 }
 
 StageRunner::StageRunner(StageState* stage, StageChannels* channels, Collective* replicas,
-                         StageMonitor* monitor, Clock* clock)
+                         StageMonitor* monitor, Clock* clock, StageRecorder* recorder)
     : stage_(*stage),
       channels_(*channels),
       replicas_(replicas),
       monitor_(*monitor),
       clock_(clock),
+      recorder_(recorder),
       span_(UpdateSpan(stage->shape, stage->policy, stage->stage)),
       contributions_(stage->gradient_sums.size()) {
   auto base = [&](Region region) -> std::byte*& { return bases_.base[static_cast<int>(region)]; };
@@ -203,10 +204,10 @@ void StageRunner::SelectTrainingRows(const MicrobatchSamples& samples) {
   context_.sample_ids = rows_;
 }
 
-absl::Status StageRunner::ReadVersion(WeightVersion version) {
-  PD_ASSIGN_OR_RETURN(bases_.base[static_cast<int>(Region::kParameters)],
-                      stage_.weights->Data(version));
-  return absl::OkStatus();
+absl::StatusOr<WeightVersion> StageRunner::ReadVersion(WeightVersion version) {
+  PD_ASSIGN_OR_RETURN(ReadWeights weights, stage_.weights->Read(version));
+  bases_.base[static_cast<int>(Region::kParameters)] = weights.data;
+  return weights.version;
 }
 
 absl::Status StageRunner::Forward(const Instruction& instruction) {
@@ -218,7 +219,8 @@ absl::Status StageRunner::Forward(const Instruction& instruction) {
     PD_RETURN_IF_ERROR(stage_.weights->Pin(instruction.version));
     if (speculating_) kept_pins_.push_back(instruction.version);
   }
-  PD_RETURN_IF_ERROR(ReadVersion(instruction.version));
+  PD_ASSIGN_OR_RETURN(const WeightVersion read, ReadVersion(instruction.version));
+  if (recorder_ != nullptr) recorder_->Forward(instruction.slot, read);
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
   PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.train.get()));
   std::byte* share = nullptr;
@@ -263,7 +265,7 @@ absl::Status StageRunner::Evaluate(const Instruction& instruction) {
   for (int64_t k = 0; k < samples.count; ++k) rows_.push_back(samples.begin + k);
   context_.step = 0;
   context_.sample_ids = rows_;
-  PD_RETURN_IF_ERROR(ReadVersion(instruction.version));
+  PD_RETURN_IF_ERROR(ReadVersion(instruction.version).status());
   PD_RETURN_IF_ERROR(LoadSamples(compiled, stage_.evaluation.get()));
   PD_RETURN_IF_ERROR(RunProgram(compiled.forward, KeyOf(instruction)));
 
@@ -287,10 +289,13 @@ absl::Status StageRunner::Backward(const Instruction& instruction) {
   const MicrobatchSamples samples = TrainingSamples(stage_.run, instruction.microbatch);
   CompiledStage& compiled = stage_.training.at(samples.count);
   SelectTrainingRows(samples);
-  PD_RETURN_IF_ERROR(ReadVersion(instruction.version));
+  PD_ASSIGN_OR_RETURN(const WeightVersion read, ReadVersion(instruction.version));
   bases_.base[static_cast<int>(Region::kSlot)] = stage_.slots[instruction.slot].data();
   const MessageKey key = KeyOf(instruction);
-  if (instruction.op == Op::kBackwardInput) return RunProgram(compiled.backward_input, key);
+  if (instruction.op == Op::kBackwardInput) {
+    if (recorder_ != nullptr) recorder_->BackwardInput(instruction.slot, read);
+    return RunProgram(compiled.backward_input, key);
+  }
 
   const int64_t update = UpdateOfMicrobatch(instruction.microbatch);
   std::byte* target =
@@ -302,6 +307,8 @@ absl::Status StageRunner::Backward(const Instruction& instruction) {
   PD_RETURN_IF_ERROR(RunProgram(fused ? compiled.backward : compiled.backward_weight, key));
   if (BackwardReadsForwardVersion(stage_.policy)) stage_.weights->Unpin(instruction.version);
   AddGradients(instruction, samples.count);
+  if (recorder_ != nullptr)
+    recorder_->Gradient(instruction.slot, instruction.microbatch, read, fused, update);
   return absl::OkStatus();
 }
 
@@ -391,6 +398,7 @@ absl::Status StageRunner::Update(const Instruction& instruction, double scale, b
   const int64_t filled = Covered(update).second;
   if (filled > 0 && !stage_.state_shares.empty()) AdvanceStates(stage_, update, filled);
   weights.Publish();
+  if (!speculating_) PD_RETURN_IF_ERROR(RecordPublished());
   contributions(update) = 0;
   const int64_t held = weights.alive();
   monitor_.Count([&](StageCounters& c) {
@@ -399,6 +407,10 @@ absl::Status StageRunner::Update(const Instruction& instruction, double scale, b
     c.versions_held = std::max(c.versions_held, held);
   });
   return absl::OkStatus();
+}
+
+absl::Status StageRunner::RecordPublished() {
+  return recorder_ == nullptr ? absl::OkStatus() : recorder_->Published();
 }
 
 absl::Status StageRunner::Speculate(const Instruction& instruction) {
@@ -417,6 +429,7 @@ absl::Status StageRunner::Confirm() {
     monitor_.AddLoss(loss.first_minibatch, loss.loss_sum, loss.samples);
   kept_losses_.clear();
   kept_pins_.clear();
+  PD_RETURN_IF_ERROR(RecordPublished());
   return std::exchange(kept_error_, absl::OkStatus());
 }
 
@@ -426,8 +439,9 @@ absl::Status StageRunner::TakeBack(int64_t update, double scale, bool skip) {
     std::memcpy(stage_.optimizer_state[k].data(), stage_.undo_optimizer_state[k].data(),
                 stage_.layout.parameter_bytes);
   std::memcpy(stage_.states.data(), stage_.undo_states.data(), stage_.layout.state_bytes);
-  PD_ASSIGN_OR_RETURN(const std::byte* from, stage_.weights->Data(WeightVersion(update)));
-  PD_RETURN_IF_ERROR(MakeVersion(update, from, stage_.weights->latest_data(), scale, skip));
+  PD_ASSIGN_OR_RETURN(const ReadWeights from, stage_.weights->Read(WeightVersion(update)));
+  PD_RETURN_IF_ERROR(MakeVersion(update, from.data, stage_.weights->latest_data(), scale, skip));
+  PD_RETURN_IF_ERROR(RecordPublished());
   if (skip) ++skipped_;
   const auto again = static_cast<int64_t>(kept_pins_.size());
   monitor_.Count([&](StageCounters& c) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "worker/engine/ledger_recorder.h"
 #include "worker/engine/stage_channels.h"
 #include "worker/engine/stage_monitor.h"
 #include "worker/engine/stage_state.h"
@@ -28,9 +29,10 @@ struct Waiting {
 
 class StageRunner {
  public:
-  // `replicas` is the collective of the stage's replicas, null if there is one.
+  // `replicas` is the collective of the stage's replicas, null if there is one; `recorder` is null
+  // if no ledger is wanted.
   StageRunner(StageState* stage, StageChannels* channels, Collective* replicas,
-              StageMonitor* monitor, Clock* clock);
+              StageMonitor* monitor, Clock* clock, StageRecorder* recorder);
 
   const StageState& state() const { return stage_; }
 
@@ -62,6 +64,8 @@ class StageRunner {
   // Writes the version that the update makes from version `update` to `to`.
   absl::Status MakeVersion(int64_t update, const std::byte* from, std::byte* to, double scale,
                            bool skip);
+  // Lets the recorder know that the latest version stands.
+  absl::Status RecordPublished();
   // Of the messages that an instruction moves or computes on.
   MessageKey KeyOf(const Instruction& instruction) const;
 
@@ -71,7 +75,8 @@ class StageRunner {
   absl::Status RunProgram(CompiledProgram& program, const MessageKey& key,
                           std::byte* state_share = nullptr);
   absl::Status Unpack(CompiledProgram& program, const MessageKey& key);
-  absl::Status ReadVersion(WeightVersion version);
+  // The version that programs now compute with.
+  absl::StatusOr<WeightVersion> ReadVersion(WeightVersion version);
   void AddGradients(const Instruction& instruction, int64_t samples);
   // Microbatches whose gradients are in the sum of the update.
   int& contributions(int64_t update) {
@@ -87,6 +92,7 @@ class StageRunner {
   Collective* const replicas_;
   StageMonitor& monitor_;
   Clock* const clock_;
+  StageRecorder* const recorder_;
   const int64_t span_;  // microbatches of an update
 
   Bases bases_;

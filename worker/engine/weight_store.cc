@@ -26,11 +26,11 @@ int WeightStore::Find(WeightVersion version) const {
   return -1;
 }
 
-absl::StatusOr<std::byte*> WeightStore::Data(WeightVersion version) const {
+absl::StatusOr<ReadWeights> WeightStore::Read(WeightVersion version) const {
   int slot = Find(version);
   if (slot < 0)
     return Internal("weight version {} is not alive (the latest is {})", version, latest_);
-  return buffers_[slot].data();
+  return ReadWeights{slots_[slot].version, buffers_[slot].data()};
 }
 
 absl::Status WeightStore::Pin(WeightVersion version) {

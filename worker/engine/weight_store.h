@@ -16,6 +16,12 @@
 
 namespace pipedream {
 
+// A version as a program reads it.
+struct ReadWeights {
+  WeightVersion version;
+  std::byte* data = nullptr;
+};
+
 class WeightStore {
  public:
   // Version 0 is what `buffers[0]` holds. REQUIRES: not empty, equal sizes.
@@ -25,8 +31,8 @@ class WeightStore {
   int alive() const;
   std::byte* latest_data() const { return buffers_[slot_of_latest_].data(); }
 
-  // Memory of `version`; kInternal if it never was or is gone (rule V4).
-  absl::StatusOr<std::byte*> Data(WeightVersion version) const;
+  // Memory of `version`, and which one lies there; kInternal if it never was or is gone (rule V4).
+  absl::StatusOr<ReadWeights> Read(WeightVersion version) const;
   // Keeps `version` alive until as many Unpins. Same error.
   absl::Status Pin(WeightVersion version);
   void Unpin(WeightVersion version);

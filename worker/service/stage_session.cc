@@ -5,6 +5,8 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/codec/job_codec.h"
+#include "common/codec/ledger_codec.h"
+#include "common/codec/lists.h"
 #include "common/codec/plan_codec.h"
 #include "common/codec/schedule_codec.h"
 #include "common/graph/safetensors.h"
@@ -82,7 +84,13 @@ absl::StatusOr<std::unique_ptr<WorkerState>> StageSession::Build() {
                                                inputs.spec.evaluation_columns, columns, cancelled));
   }
   PD_RETURN_IF_ERROR(abort_cause());
-  return BuildWorker(std::move(inputs), *resources_.backend, resources_.device);
+  const bool ledger = inputs.spec.ledger;
+  PD_ASSIGN_OR_RETURN(std::unique_ptr<WorkerState> worker,
+                      BuildWorker(std::move(inputs), *resources_.backend, resources_.device));
+  if (ledger) {
+    PD_ASSIGN_OR_RETURN(recorder_, LedgerRecorder::Create(worker->pointers(), resources_.backend));
+  }
+  return worker;
 }
 
 absl::Status StageSession::Start() {
@@ -103,7 +111,7 @@ absl::Status StageSession::Start() {
     return opened;
   }
   executor_ = std::make_unique<StageExecutor>(&stages->program, stages->pointers(), &channels_,
-                                              &monitor_, SystemClock());
+                                              &monitor_, SystemClock(), recorder_.get());
   MutexLock lock(mutex_);
   report_.set_state(v1::StageReport::STATE_RUNNING);
   activity_ = Activity::kRunning;
@@ -139,6 +147,7 @@ void StageSession::End(const absl::Status& status, const std::string& operation)
   }
   // All at once: who sees the stage done may fetch its weights.
   MutexLock lock(mutex_);
+  if (recorder_ != nullptr) AppendAll(recorder_->ledgers(), report_.mutable_ledger());
   report_.set_state(status.ok() ? v1::StageReport::STATE_DONE : v1::StageReport::STATE_FAILED);
   if (!status.ok()) *report_.mutable_failure() = std::move(failure);
   activity_ = Activity::kNone;
@@ -183,6 +192,7 @@ void StageSession::Release() {
   }
   if (thread.joinable()) thread.join();
   executor_.reset();
+  recorder_.reset();
   channels_ = WorkerChannels();
 }
 

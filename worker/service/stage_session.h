@@ -81,6 +81,8 @@ class StageSession {
   const SessionResources resources_;
   const v1::PrepareStageRequest request_;
   StageMonitor monitor_;
+  // Built by Prepare, if the job wants a ledger; used by the executor's thread while kRunning.
+  std::unique_ptr<LedgerRecorder> recorder_;
   // Built by Start while kOpening, used by the executor's thread while kRunning.
   WorkerChannels channels_;
   std::unique_ptr<StageExecutor> executor_;

@@ -16,6 +16,7 @@
 #include "common/rpc/grpc_status.h"
 #include "worker/engine/profiler.h"
 #include "worker/service/address_codec.h"
+#include "worker/service/verify_on_worker.h"
 #include "worker/service/worker_service.h"
 
 namespace pipedream {
@@ -280,6 +281,16 @@ absl::StatusOr<Profile> Worker::ProfileJob(const v1::JobContext& job, const Canc
   ProfilerOptions options;
   options.cancelled = over;
   return ProfileModel(model, spec, run, *backend_, device_.get(), options);
+}
+
+absl::StatusOr<VerifyReport> Worker::Verify(const v1::VerifyRunRequest& request,
+                                            const Cancelled& cancelled) {
+  DeviceUse device(this);
+  PD_RETURN_IF_ERROR(device.Acquire(cancelled));
+  if (const std::shared_ptr<StageSession> session = held(); session != nullptr)
+    return FailedPrecondition("the worker holds a stage of job {}", session->job_id());
+  return VerifyOnWorker(request, files_.get(), device_.get(), options_.work_dir,
+                        [&] { return cancelled() || stopping(); });
 }
 
 absl::StatusOr<std::shared_ptr<StageSession>> Worker::NewSession(

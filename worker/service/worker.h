@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "common/base/mutex.h"
+#include "common/job/verify_report.h"
 #include "common/plan/profile.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/grpc_status.h"
@@ -39,9 +40,11 @@ class Worker {
   // Stops the stage, leaves the coordinator. Idempotent.
   void Shutdown();
 
-  // What WorkerService's handlers do. Thread-safe. The first two wait for what an earlier,
+  // What WorkerService's handlers do. Thread-safe. The first three wait for what an earlier,
   // cancelled call still has on the device.
   absl::StatusOr<Profile> ProfileJob(const v1::JobContext& job, const Cancelled& cancelled);
+  absl::StatusOr<VerifyReport> Verify(const v1::VerifyRunRequest& request,
+                                      const Cancelled& cancelled);
   absl::StatusOr<int64_t> PrepareStage(const v1::PrepareStageRequest& request,
                                        const Cancelled& cancelled);
   absl::Status StartStage(const std::string& job_id, int64_t attempt);

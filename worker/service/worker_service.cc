@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/codec/plan_codec.h"
+#include "common/codec/verify_codec.h"
 #include "common/rpc/grpc_limits.h"
 #include "common/rpc/grpc_status.h"
 #include "pipedream/v1/worker.grpc.pb.h"
@@ -61,6 +62,14 @@ class WorkerServiceImpl : public v1::WorkerService::Service {
                           v1::AbortStageResponse*) override {
     return ToGrpcStatus(worker_.AbortStage(request->stage().job_id(), request->stage().attempt(),
                                            request->cause()));
+  }
+
+  grpc::Status VerifyRun(grpc::ServerContext* context, const v1::VerifyRunRequest* request,
+                         v1::VerifyReport* response) override {
+    auto report = worker_.Verify(*request, [context] { return context->IsCancelled(); });
+    if (!report.ok()) return ToGrpcStatus(report.status());
+    *response = ToProto(*report);
+    return grpc::Status::OK;
   }
 
   grpc::Status FetchWeights(grpc::ServerContext*, const v1::StageReference* request,

@@ -37,6 +37,7 @@ JobSpec FullSpec() {
   spec.microbatches = 4;
   spec.shuffle = false;
   spec.seed = std::numeric_limits<uint64_t>::max();
+  spec.ledger = false;
   spec.evaluate = false;
   spec.schedule = "1f1b";
   spec.stages = 3;
@@ -67,7 +68,7 @@ TEST(JobCodec, RoundTripsASpecWithEveryFieldSet) {
   v1::JobSpec message = ToProto(spec);
   // These are false on purpose: their default is true.
   EXPECT_THAT(UnsetFields(message),
-              testing::UnorderedElementsAre("shuffle", "evaluate", "replica_lr"));
+              testing::UnorderedElementsAre("shuffle", "ledger", "evaluate", "replica_lr"));
   v1::JobSpec arrived;
   ASSERT_TRUE(arrived.ParseFromString(message.SerializeAsString()));
   ASSERT_OK_AND_ASSIGN(JobSpec back, FromProto(arrived));

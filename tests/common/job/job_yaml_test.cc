@@ -46,6 +46,7 @@ batch_size: 32
 microbatches: 4
 shuffle: false
 seed: 18446744073709551615
+ledger: false
 evaluate: off
 schedule: 1f1b
 stages: 2
@@ -87,6 +88,7 @@ JobSpec Full() {
   spec.microbatches = 4;
   spec.shuffle = false;
   spec.seed = 18446744073709551615u;
+  spec.ledger = false;
   spec.evaluate = false;
   spec.schedule = "1f1b";
   spec.stages = 2;

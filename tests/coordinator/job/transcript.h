@@ -38,6 +38,10 @@ class Scenario {
   std::string ReportedFailure(const std::string& job, const std::string& worker,
                               const std::string& reason, absl::StatusCode code,
                               const std::string& message);
+  // With a ledger of that stage.
+  std::string ReportedLedger(const std::string& job, const std::string& worker, int stage,
+                             StageReported::State state);
+  std::string Verify(const std::string& id);
   std::string Aborted(const std::string& job, const std::string& worker);
   // Two workers w1, w2 as two stages of `job`, up to the given state.
   void BringTo(const std::string& job, JobState state);

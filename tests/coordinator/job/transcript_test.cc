@@ -38,6 +38,14 @@ std::string Text(const Effect& effect) {
     std::string operator()(const StartStages& e) const { return "start" + Ids(e.members); }
     std::string operator()(const AbortStage& e) const { return "abort " + e.worker.id; }
     std::string operator()(const CollectResult& e) const { return "collect" + Ids(e.members); }
+    std::string operator()(const StoreLedger& e) const { return "store ledger of " + e.job_id; }
+    std::string operator()(const StartVerify& e) const {
+      return fmt::format("verify {} on {}", e.order->id, e.worker.id);
+    }
+    std::string operator()(const AnswerVerify& e) const {
+      return fmt::format("answer {}: {}", e.id,
+                         e.answer.ok() ? e.answer->declared : e.answer.status().ToString());
+    }
     std::string operator()(const CancelCalls& e) const { return "cancel calls " + e.job_id; }
   };
   return std::visit(Visitor{}, effect);
@@ -129,6 +137,23 @@ std::string Scenario::Reported(const std::string& job, const std::string& worker
   report.progress.status.operation = operation;
   report.progress.status.microbatches_backward = backward;
   return On(report);
+}
+
+std::string Scenario::ReportedLedger(const std::string& job, const std::string& worker, int stage,
+                                     StageReported::State state) {
+  StageReported report{.ref = {job, 1}, .worker_id = worker, .state = state};
+  report.ledger.push_back({StageId(stage), ReplicaId(0), {}, {{0, 0x1111u * (stage + 1u)}}});
+  if (state == StageReported::State::kFailed)
+    report.failure = JobFailure{.reason = "NON_FINITE_LOSS",
+                                .message = "the loss is nan",
+                                .code = absl::StatusCode::kOutOfRange};
+  return On(report);
+}
+
+std::string Scenario::Verify(const std::string& id) {
+  VerifyOrder order;
+  order.id = id;
+  return On(VerifyRequested{std::make_shared<const VerifyOrder>(std::move(order))});
 }
 
 std::string Scenario::ReportedFailure(const std::string& job, const std::string& worker,

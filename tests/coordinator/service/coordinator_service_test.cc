@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
+#include "common/base/sha256.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/rpc/grpc_status.h"
@@ -59,6 +61,104 @@ TEST_F(ServiceTest, AJobRunsFromSubmitToTheTrainedModel) {
   } else {
     EXPECT_THAT(w0.float_data(), testing::ElementsAreArray(ones));
   }
+}
+
+class VerifyServiceTest : public ServiceTest {
+ protected:
+  absl::Status Verify(const std::string& id, v1::VerifyReport* out) {
+    v1::VerifyJobRequest request;
+    request.set_job_id(id);
+    request.set_minibatches(3);
+    grpc::ClientContext context;
+    return FromGrpcStatus(stub_->VerifyJob(&context, request, out));
+  }
+  void ExpectRefused(const std::string& id, absl::StatusCode code, const std::string& reason,
+                     const std::string& why) {
+    v1::VerifyReport report;
+    absl::Status status = Verify(id, &report);
+    EXPECT_THAT(status, StatusIs(code, HasSubstr(why)));
+    EXPECT_EQ(ReasonOf(status), reason);
+  }
+  // Both stages end; each sends a ledger of its own if `ledger`.
+  v1::Job Finish(const v1::Job& job, bool ledger) {
+    for (int stage : {0, 1}) {
+      v1::StageReport done = Report(job.id(), v1::StageReport::STATE_DONE);
+      if (stage == 1) {
+        done.add_losses()->set_loss_sum(10);
+        done.mutable_losses(0)->set_samples(5);
+      }
+      if (ledger) done.add_ledger()->set_stage(stage);
+      const std::string worker = stage == 0 ? "w1" : "w2";
+      EXPECT_OK(Beat(worker, incarnations_[worker], &done));
+    }
+    return WaitFor(job.id(), v1::JOB_STATE_SUCCEEDED);
+  }
+  // A worker that had a stage is idle once it has confirmed that it dropped it.
+  void AwaitIdle() {
+    bool busy = true;
+    while (busy) {
+      v1::ListWorkersResponse response;
+      grpc::ClientContext context;
+      ASSERT_OK(FromGrpcStatus(stub_->ListWorkers(&context, {}, &response)));
+      busy = std::ranges::any_of(response.workers(), [](const v1::Worker& worker) {
+        return worker.state() == v1::Worker::STATE_BUSY;
+      });
+    }
+  }
+};
+
+TEST_F(VerifyServiceTest, ARunIsVerifiedOnAnIdleWorker) {
+  const v1::Job job = Finish(RunningJob(), true);
+  AwaitIdle();
+  v1::VerifyReport report;
+  ASSERT_OK(Verify(job.id(), &report));
+  EXPECT_TRUE(report.verified());
+  EXPECT_EQ(report.schedule(), "pipedream");
+  EXPECT_EQ(report.minibatches(), 1) << "points of the curve";
+  EXPECT_EQ(report.replayed(), 3) << "as asked for";
+  ASSERT_EQ(report.checks_size(), 2) << "ledgers";
+  EXPECT_EQ(report.checks(1).name(), "stage 1");
+  EXPECT_EQ(report.checks(1).detail(), job.result_sha256());
+  EXPECT_THAT(workers_->notes(), Contains("verify w1"));
+  AwaitIdle();
+}
+
+TEST_F(VerifyServiceTest, SaysWhyARunCannotBeVerified) {
+  using enum absl::StatusCode;
+  ExpectRefused("job-x", kNotFound, "", "job-x");
+  const v1::Job job = RunningJob();
+  ExpectRefused(job.id(), kFailedPrecondition, "JOB_NOT_OVER", "is RUNNING");
+  Finish(job, false);
+  ExpectRefused(job.id(), kFailedPrecondition, "NO_LEDGER", "kept no ledger");
+  v1::SubmitJobResponse next;
+  ASSERT_OK(Submit(MakeSpec(3), "", &next));
+  v1::Job cancelled;
+  ASSERT_OK(Cancel(next.job().id(), &cancelled));
+  ExpectRefused(next.job().id(), kFailedPrecondition, "JOB_NOT_SUCCEEDED", "is CANCELLED");
+}
+
+TEST_F(VerifyServiceTest, WithoutAnIdleWorkerItSaysSo) {
+  const v1::Job job = Finish(RunningJob(), true);
+  AwaitIdle();
+  v1::SubmitJobResponse next;
+  ASSERT_OK(Submit(MakeSpec(2), "", &next));
+  WaitFor(next.job().id(), v1::JOB_STATE_RUNNING);
+  ExpectRefused(job.id(), absl::StatusCode::kFailedPrecondition, "NO_IDLE_WORKER",
+                "none of the 2 registered is idle");
+}
+
+TEST_F(VerifyServiceTest, AJobThatFailsKeepsTheLedgersThatCame) {
+  const v1::Job job = RunningJob();
+  v1::StageReport failed = Report(job.id(), v1::StageReport::STATE_FAILED);
+  failed.mutable_failure()->set_reason("NON_FINITE_LOSS");
+  failed.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kOutOfRange));
+  failed.add_ledger()->set_stage(1);
+  ASSERT_OK(Beat("w2", incarnations_["w2"], &failed));
+  const std::string hash = WaitFor(job.id(), v1::JOB_STATE_FAILED).ledger_sha256();
+  EXPECT_EQ(hash, Sha256Hex("stage 1 replica 0\n"));
+  ExpectRefused(job.id(), absl::StatusCode::kFailedPrecondition, "JOB_NOT_SUCCEEDED", "is FAILED");
+  StopCoordinator();  // ends what still writes
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/blobs/" + hash.substr(0, 2) + "/" + hash));
 }
 
 TEST_F(ServiceTest, OneKeyIsOneJob) {

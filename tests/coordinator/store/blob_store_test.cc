@@ -95,6 +95,16 @@ TEST_F(BlobStoreTest, AFileIsAddedByContent) {
   EXPECT_TRUE(store_->Has(kAbc));
 }
 
+TEST_F(BlobStoreTest, ATextIsAddedByContent) {
+  ASSERT_OK_AND_ASSIGN(std::string hash, store_->AddText("a ledger\n"));
+  EXPECT_EQ(hash, Sha256Hex("a ledger\n"));
+  EXPECT_EQ(store_->AddText("a ledger\n").value_or(""), hash) << "twice is no fault";
+  ASSERT_OK_AND_ASSIGN(std::string path, store_->PathOf(hash));
+  EXPECT_EQ(ReadFile(path, 100).value_or(""), "a ledger\n");
+  EXPECT_THAT(store_->AddText(std::string(1001, 'x')),
+              StatusIs(absl::StatusCode::kResourceExhausted, testing::_));
+}
+
 TEST_F(BlobStoreTest, AJobsFilesLieAsItsSpecNamesThem) {
   ASSERT_OK(Put(kAbc, "abc", 3));
   JobSpec spec;

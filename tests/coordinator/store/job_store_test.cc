@@ -62,6 +62,7 @@ Job MakeFinishedJob(const std::string& id) {
   job.progress.stages = {status};
   job.timings.of(JobState::kRunning) = 1.5;
   job.result_sha256 = std::string(64, 'b');
+  job.ledger_sha256 = std::string(64, 'c');
   return job;
 }
 

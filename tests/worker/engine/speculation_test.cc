@@ -48,6 +48,10 @@ void ExpectBitEqual(const SimulationResult& a, const SimulationResult& b) {
   ASSERT_EQ(a.evaluations.size(), b.evaluations.size());
   for (size_t i = 0; i < a.evaluations.size(); ++i)
     EXPECT_EQ(a.evaluations[i].loss_sum, b.evaluations[i].loss_sum);
+  // Of every version, not only of the last: what was taken back has left no trace.
+  ASSERT_EQ(a.ledger.stages.size(), b.ledger.stages.size());
+  for (size_t i = 0; i < a.ledger.stages.size(); ++i)
+    EXPECT_EQ(a.ledger.stages[i].digests, b.ledger.stages[i].digests);
   ASSERT_EQ(a.weights.size(), b.weights.size());
   for (const auto& [name, tensor] : a.weights) {
     EXPECT_TRUE(std::ranges::equal(tensor.bytes(), b.weights.at(name).bytes())) << name;

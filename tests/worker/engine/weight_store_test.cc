@@ -23,7 +23,7 @@ TEST_F(WeightStoreTest, UpdatesInPlaceWhenNobodyReadsTheLatest) {
   ASSERT_OK_AND_ASSIGN(std::byte * target, store.BeginUpdate());
   EXPECT_EQ(target, before);
   EXPECT_EQ(store.Publish(), WeightVersion(1));
-  EXPECT_THAT(store.Data(WeightVersion(0)),
+  EXPECT_THAT(store.Read(WeightVersion(0)),
               StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("version 0 is not alive")));
 }
 
@@ -36,8 +36,9 @@ TEST_F(WeightStoreTest, KeepsAPinnedVersionUntilItsLastReaderIsDone) {
   EXPECT_NE(target, first);
   store.Publish();
   EXPECT_EQ(store.alive(), 2);
-  ASSERT_OK_AND_ASSIGN(std::byte * old, store.Data(WeightVersion(0)));
-  EXPECT_EQ(old, first);
+  ASSERT_OK_AND_ASSIGN(ReadWeights old, store.Read(WeightVersion(0)));
+  EXPECT_EQ(old.data, first);
+  EXPECT_EQ(old.version, WeightVersion(0));
   store.Unpin(WeightVersion(0));
   EXPECT_EQ(store.alive(), 2);
   store.Unpin(WeightVersion(0));

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "common/codec/ledger_codec.h"
 #include "tests/worker/service/service_fixture.h"
 
 namespace pipedream {
@@ -58,12 +59,30 @@ TEST_F(StageSessionTest, GoesFromPreparedToDoneAndHandsOutWeights) {
   EXPECT_TRUE(session->done());
   ASSERT_OK_AND_ASSIGN(std::string weights, session->Weights());
   EXPECT_THAT(weights, HasSubstr("conv1"));
+  EXPECT_EQ(report.ledger_size(), 0) << "not before the end";
+  ASSERT_TRUE(session->Report(&report));
+  ASSERT_EQ(report.ledger_size(), 1);
+  ASSERT_OK_AND_ASSIGN(StageLedger ledger, FromProto(report.ledger(0)));
+  const int64_t minibatches = job_.spec().epochs * job_.Run().minibatches_per_epoch();
+  EXPECT_EQ(ledger.versions.size(), minibatches);
+  EXPECT_EQ(ledger.digests.back().version, minibatches);
 
   session->Abort(absl::CancelledError("over"));
   EXPECT_TRUE(session->done()) << "what is done stays done";
   session->Release();
   EXPECT_EQ(session->memory_bytes(), 0);
   EXPECT_EQ(device_->allocated_bytes(), 0);
+}
+
+TEST_F(StageSessionTest, AJobThatWantsNoLedgerSendsNone) {
+  job_.spec().ledger = false;
+  auto session = Session(1);
+  ASSERT_OK(session->Prepare());
+  ASSERT_OK(session->Start());
+  ASSERT_TRUE(session->WaitStopped(kTestPatience));
+  v1::StageReport report;
+  ASSERT_TRUE(session->Report(&report));
+  EXPECT_EQ(report.ledger_size(), 0);
 }
 
 TEST_F(StageSessionTest, PointsAreRepeatedUntilAcknowledgedAndDoneComesLast) {

@@ -177,6 +177,34 @@ TEST_F(WorkerTest, ACallerThatLeavesDoesNotWaitForTheDevice) {
       << "it holds a stage";
 }
 
+// What a worker trained alone, and what it says when it replays that.
+TEST_F(WorkerTest, VerifiesWhatItTrained) {
+  StartWorker();
+  const v1::PrepareStageRequest prepare = Request();
+  ASSERT_OK(Prepare(prepare));
+  v1::VerifyRunRequest request;
+  *request.mutable_job() = prepare.job();
+  *request.mutable_plan() = prepare.plan();
+  request.set_minibatches(3);
+  EXPECT_THAT(worker_->Verify(request, Never),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("holds a stage")));
+  ASSERT_OK(worker_->StartStage("job-1", 1));
+  ASSERT_TRUE(coordinator_.AwaitHeartbeat([&](const v1::HeartbeatRequest& heartbeat) {
+    const bool done = heartbeat.stage().state() == v1::StageReport::STATE_DONE;
+    if (done) *request.mutable_ledger() = heartbeat.stage().ledger();
+    return done;
+  }));
+  ASSERT_OK(worker_->AbortStage("job-1", 1, "over"));
+  ASSERT_OK_AND_ASSIGN(VerifyReport report, worker_->Verify(request, Never));
+  EXPECT_TRUE(report.verified());
+  EXPECT_EQ(report.replayed, 3);
+  EXPECT_EQ(report.checks[1].name, "semantics");
+  EXPECT_EQ(report.checks[1].outcome, VerifyOutcome::kPassed);
+  EXPECT_THAT(worker_->Verify(request, [] { return true; }),
+              StatusIs(absl::StatusCode::kCancelled, testing::_));
+  EXPECT_OK(Prepare(Request("job-2")));
+}
+
 TEST_F(WorkerTest, PointsSurviveAnAnswerThatIsLost) {
   struct Seen {
     Mutex mutex;
