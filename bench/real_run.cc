@@ -101,8 +101,7 @@ class Run {
     start.arrive_and_wait();
     PD_RETURN_IF_ERROR(opened);
     StageExecutor executor(&worker.state->program, worker.state->pointers(), &worker.channels,
-                           &worker.monitor, SystemClock());
-    executor.RecordSpans(worker.recorder.get());
+                           &worker.monitor, SystemClock(), worker.recorder.get());
     absl::Status status = executor.Run();
     if (!status.ok()) worker.channels.Abort(status);
     return status;

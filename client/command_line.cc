@@ -188,6 +188,21 @@ class CommandTree {
         ->group(group);
   }
 
+  // A flag that adds to a list of the job file.
+  static void Patterns(CLI::App* app, JobOptions* job, const char* key, const std::string& help,
+                       const char* type, const char* group) {
+    app->add_option_function<std::vector<std::string>>(
+           fmt::format("--{}", key),
+           [job, key](const std::vector<std::string>& patterns) {
+             for (const std::string& text : patterns) job->settings.emplace_back(key, text);
+           },
+           help)
+        ->type_name(type)
+        ->expected(1)
+        ->take_all()
+        ->group(group);
+  }
+
   static void AddDataOptions(CLI::App* app, JobOptions* job) {
     app->add_option("-f,--file", job->file, "Job file in YAML; - reads standard input")
         ->group("Job");
@@ -248,24 +263,24 @@ class CommandTree {
     Setting(app, job, "--batch-size", "batch_size", "Samples per minibatch", "N", group);
     Setting(app, job, "--seed", "seed", "Seed of shuffling and dropout", "N", group);
     for (const char* key : {"train", "freeze"}) {
-      app->add_option_function<std::vector<std::string>>(
-             fmt::format("--{}", key),
-             [job, key](const std::vector<std::string>& patterns) {
-               for (const std::string& text : patterns) job->settings.emplace_back(key, text);
-             },
-             fmt::format("Tensors to {}, by name pattern; may be repeated", key))
-          ->type_name("PATTERN")
-          ->expected(1)
-          ->take_all()
-          ->group(group);
+      Patterns(app, job, key, fmt::format("Tensors to {}, by name pattern; may be repeated", key),
+               "PATTERN", group);
     }
+    Setting(app, job, "--on-nonfinite", "on_nonfinite",
+            "A loss or gradient that is not finite: stop, or skip the update", "ACTION", group);
     group = "Pipeline";
     Setting(app, job, "--schedule", "schedule", "A name of `pipedream schedule list`", "NAME",
             group);
-    Setting(app, job, "--microbatches", "microbatches", "Parts of a minibatch (flush schedules)",
-            "N", group);
+    Setting(app, job, "--schedule-file", "schedule_file", "A schedule of your own, as a table",
+            "FILE", group);
+    Setting(app, job, "--microbatches", "microbatches",
+            "Parts of a minibatch (not where every minibatch is an update)", "N", group);
     Setting(app, job, "--stages", "stages", "Pipeline stages (default: the planner chooses)", "N",
             group);
+    Setting(app, job, "--chunks", "chunks", "Stages per device (interleaved, zb_v)", "N", group);
+    Patterns(app, job, "recompute",
+             "Save memory: none, stage, or nodes whose outputs are kept; may be repeated",
+             "none|stage|NODE", group);
     Setting(app, job, "--workers", "workers", "Workers to use (default: all idle)", "N", group);
     Setting(app, job, "--max-replicas", "max_replicas", "Most replicas of a stage", "N", group);
     Setting(app, job, "--transport", "transport", "auto, local, shm or tcp", "KIND", group);

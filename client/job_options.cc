@@ -10,11 +10,12 @@
 #include "client/exit_codes.h"
 #include "common/base/file.h"
 #include "common/base/status.h"
+#include "common/job/job_schedule.h"
 
 namespace pipedream {
 namespace {
 
-constexpr int64_t kMaxJobFileBytes = 1 << 20;
+constexpr int64_t kMaxJobFileBytes = 4 << 20;
 
 template <typename... Args>
 absl::Status UsageError(fmt::format_string<Args...> format, Args&&... args) {
@@ -31,6 +32,7 @@ void Rebase(const std::string& job_file, JobSpec* spec) {
   };
   rebase(&spec->model.path);
   rebase(&spec->data_folder);
+  rebase(&spec->schedule_file);
   for (auto* columns : {&spec->train_columns, &spec->evaluation_columns}) {
     for (ColumnSpec& column : *columns) {
       rebase(&column.path);
@@ -76,6 +78,20 @@ void Set(YAML::Node root, std::string_view key, const YAML::Node& value) {
     node.reset(node[name]);
     key.remove_prefix(dot + 1);
   }
+}
+
+// A schedule is said in one way: what the file says in another gives way.
+void DropOthers(YAML::Node root, std::string_view key) {
+  static constexpr const char* kWays[] = {"schedule", "schedule_file", "schedule_table"};
+  if (std::ranges::find(kWays, key) == std::end(kWays)) return;
+  for (const char* way : kWays)
+    if (way != key) root.remove(way);
+}
+
+// Whether values of this key are added to a list.
+bool IsListed(std::string_view key, std::string_view value) {
+  if (key == "recompute") return value != "none" && value != "stage";
+  return key == "train" || key == "freeze";
 }
 
 // "NAME=FILE"; nothing if there is no name before the first "=".
@@ -135,6 +151,7 @@ absl::Status ApplySets(const std::vector<std::string>& sets, YAML::Node root) {
         text.substr(0, equals).find("..") != std::string::npos) {
       return UsageError("--set {}: expected KEY=VALUE, such as optimizer.lr=0.01", text);
     }
+    DropOthers(root, text.substr(0, equals));
     Set(root, text.substr(0, equals), YAML::Load(text.substr(equals + 1)));
   }
   return absl::OkStatus();
@@ -157,8 +174,8 @@ absl::StatusOr<JobSpec> WithOverrides(const JobOptions& options, const JobSpec& 
     YAML::Node root = YAML::Load(FormatJobYaml(spec));
     PD_RETURN_IF_ERROR(SetData(options, root));
     for (const auto& [key, value] : options.settings) {
-      bool list = key == "train" || key == "freeze";
-      if (!list) {
+      DropOthers(root, key);
+      if (!IsListed(key, value)) {
         Set(root, key, YAML::Node(value));
       } else if (root[key].IsSequence()) {
         root[key].push_back(value);
@@ -178,9 +195,30 @@ absl::StatusOr<JobSpec> WithOverrides(const JobOptions& options, const JobSpec& 
   }
 }
 
+absl::Status ReadScheduleFile(JobSpec* spec) {
+  if (spec->schedule_file.empty()) return absl::OkStatus();
+  absl::StatusOr<std::string> text = ReadFile(spec->schedule_file, kMaxScheduleTableBytes);
+  if (!text.ok()) {
+    return InvalidArgument("schedule file: {}", std::string(text.status().message().data(),
+                                                            text.status().message().size()));
+  }
+  PD_RETURN_IF_ERROR(SetScheduleTable(*std::move(text), spec->schedule_file, spec));
+  spec->schedule_file.clear();
+  return absl::OkStatus();
+}
+
+absl::Status CheckSettings(const JobOptions& options) {
+  auto given = [&](std::string_view key) {
+    return std::ranges::any_of(options.settings, [&](const auto& s) { return s.first == key; });
+  };
+  if (!given("schedule") || !given("schedule_file")) return absl::OkStatus();
+  return UsageError("--schedule and --schedule-file exclude each other; use one");
+}
+
 }  // namespace
 
 absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& standard_input) {
+  PD_RETURN_IF_ERROR(CheckSettings(options));
   JobSpec spec;
   if (!options.file.empty()) {
     PD_ASSIGN_OR_RETURN(spec, ReadJobFile(options.file, standard_input));
@@ -194,6 +232,7 @@ absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& st
         "no data: pass --data FOLDER, or --data INPUT=FILE for every input of "
         "the model and --labels FILE");
   }
+  PD_RETURN_IF_ERROR(ReadScheduleFile(&spec));
   PD_RETURN_IF_ERROR(Validate(spec));
   return spec;
 }

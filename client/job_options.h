@@ -28,9 +28,9 @@ struct JobOptions {
   int64_t test_limit = 0;
 };
 
-// The job file (paths in it become relative to the current folder), then flags, then --set. Reads
-// no other file. kInvalidArgument: what ParseJobYaml and Validate say, a --set without "=", data
-// both as folder and by name.
+// The job file (paths in it become relative to the current folder), then flags, then --set. Of
+// the files that it names, reads the schedule's only. kInvalidArgument: what ParseJobYaml,
+// SetScheduleTable and Validate say, a --set without "=", data both as folder and by name.
 absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& standard_input);
 
 // `scale`, `limit`, `test_limit` on the columns. REQUIRES: a spec resolved against its model.

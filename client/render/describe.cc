@@ -50,6 +50,30 @@ std::string Timings(const v1::JobTimings& t) {
   return text;
 }
 
+// What the plan predicts for the worker that has a stage: for all the stages of its device.
+struct Prediction {
+  std::string stages;  // "0", "0+3"
+  double compute_s = 0;
+  int64_t memory = 0;
+};
+
+Prediction PredictionOf(const v1::Plan& plan, int stage) {
+  Prediction out;
+  const bool placed = plan.device_of_size() == plan.stages_size();
+  for (int s = 0; s < plan.stages_size(); ++s) {
+    const bool same = placed && stage >= 0 && stage < plan.device_of_size() &&
+                      plan.device_of(s) == plan.device_of(stage);
+    if (s != stage && !same) continue;
+    out.stages += fmt::format("{}{}", out.stages.empty() ? "" : "+", s);
+    out.compute_s += plan.stages(s).compute_s();
+    const v1::MemoryPrediction& m = plan.stages(s).memory();
+    out.memory +=
+        m.weights() + m.gradients() + m.optimizer() + m.activations() + m.buffers() + m.workspace();
+  }
+  if (out.stages.empty()) out.stages = fmt::format("{}", stage);
+  return out;
+}
+
 // Predicted against measured, per stage replica.
 std::string StageTable(const v1::Job& job) {
   TextTable table({{"STAGE"},
@@ -62,21 +86,13 @@ std::string StageTable(const v1::Job& job) {
                    {"WAIT", Align::kRight},
                    {"NOW"}});
   for (const v1::StageProgress& stage : job.progress().stages()) {
-    const v1::PlanStage* plan = stage.stage() >= 0 && stage.stage() < job.plan().stages_size()
-                                    ? &job.plan().stages(stage.stage())
-                                    : nullptr;
-    int64_t memory = 0;
-    if (plan != nullptr) {
-      const v1::MemoryPrediction& m = plan->memory();
-      memory = m.weights() + m.gradients() + m.optimizer() + m.activations() + m.buffers() +
-               m.workspace();
-    }
+    const Prediction predicted = PredictionOf(job.plan(), stage.stage());
     double busy = stage.forward_s() + stage.backward_s() + stage.step_s();
     int64_t done = stage.microbatches_backward();
-    table.Add({fmt::format("{}.{}", stage.stage(), stage.replica()), stage.worker_id(),
-               plan != nullptr ? Seconds(plan->compute_s()) : "",
+    table.Add({fmt::format("{}.{}", predicted.stages, stage.replica()), stage.worker_id(),
+               Seconds(predicted.compute_s),
                done > 0 ? Seconds(busy / static_cast<double>(done)) : "",
-               memory > 0 ? FormatBytes(memory) : "",
+               predicted.memory > 0 ? FormatBytes(predicted.memory) : "",
                stage.memory_bytes() > 0 ? FormatBytes(stage.memory_bytes()) : "",
                fmt::format("{}", stage.versions_held()),
                Seconds(stage.wait_receive_s() + stage.wait_send_s() + stage.reduce_s()),
@@ -97,6 +113,18 @@ std::string StepTimes(const v1::JobProgress& p) {
   return text;
 }
 
+// Empty if there were none.
+std::string SkippedUpdates(const v1::JobProgress& p) {
+  int64_t most = 0, updates = 0;
+  for (const v1::StageProgress& stage : p.stages()) {
+    if (stage.skipped_updates() <= most) continue;
+    most = stage.skipped_updates();
+    updates = stage.updates();
+  }
+  if (most == 0) return "";
+  return fmt::format("{} of {} updates, since a loss or gradient was not finite", most, updates);
+}
+
 void Progress(std::string* out, const v1::Job& job) {
   if (!job.has_progress() || job.progress().epochs() == 0) return;
   const v1::JobProgress& p = job.progress();
@@ -107,6 +135,7 @@ void Progress(std::string* out, const v1::Job& job) {
   if (p.samples_per_s() > 0) Field(out, "Rate", fmt::format("{:.0f} samples/s", p.samples_per_s()));
   if (p.eta_s() > 0 && !IsTerminal(job.state())) Field(out, "ETA", FormatSeconds(p.eta_s()));
   Field(out, "Step time", StepTimes(p));
+  Field(out, "Skipped", SkippedUpdates(p));
 }
 
 }  // namespace

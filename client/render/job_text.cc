@@ -18,7 +18,9 @@ std::string Config(const v1::Plan& plan) {
   for (const v1::PlanStage& stage : plan.stages()) {
     text += fmt::format("{}{}", text.empty() ? "" : "-", stage.workers_size());
   }
-  return text;
+  if (plan.device_of_size() == 0) return text;
+  const int devices = 1 + *std::max_element(plan.device_of().begin(), plan.device_of().end());
+  return fmt::format("{} on {} device{}", text, devices, devices == 1 ? "" : "s");
 }
 
 // "3/8"; empty before the run.

@@ -32,7 +32,8 @@ std::string Followed(const v1::VerifyReport& report) {
     else
       others.push_back(policy);
   }
-  if (report.followed().empty()) return "none of the known semantics";
+  if (report.followed().empty())
+    return report.verified() ? "its table" : "none of the known semantics";
   if (!declared) return fmt::format("{}", fmt::join(others, ", "));
   if (others.empty()) return report.declared();
   return fmt::format("{} (here the same as {})", report.declared(), fmt::join(others, ", "));

@@ -30,6 +30,10 @@ constexpr std::array kLrSchedules = {
     EnumName<LrScheduleKind>{LrScheduleKind::kStep, "step"},
     EnumName<LrScheduleKind>{LrScheduleKind::kCosine, "cosine"},
 };
+constexpr std::array kOnNonFinite = {
+    EnumName<OnNonFinite>{OnNonFinite::kStop, "stop"},
+    EnumName<OnNonFinite>{OnNonFinite::kSkip, "skip"},
+};
 
 }  // namespace
 
@@ -192,6 +196,13 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   message.set_transport(spec.transport);
   message.set_replica_lr(spec.replica_lr);
   message.set_start_timeout_s(spec.start_timeout_s);
+  message.set_on_nonfinite(std::string(NameOf(kOnNonFinite, spec.on_nonfinite)));
+  message.set_chunks(spec.chunks);
+  message.set_schedule_table(spec.schedule_table);
+  v1::RecomputeSpec& recompute = *message.mutable_recompute();
+  recompute.set_enabled(spec.recompute.enabled);
+  recompute.mutable_checkpoints()->Assign(spec.recompute.checkpoints.begin(),
+                                          spec.recompute.checkpoints.end());
   return message;
 }
 
@@ -215,6 +226,12 @@ absl::Status CheckJobSpec(const v1::JobSpec& message) {
     check.Text("freeze_patterns", pattern);
   }
   for (int warmup : message.warmup()) check.Count("warmup", warmup);
+  check.Count("chunks", message.chunks());
+  check.Text("schedule_table", message.schedule_table(), kMaxScheduleTableBytes);
+  check.Listed("recompute.checkpoints", message.recompute().checkpoints_size(), 10'000);
+  for (const std::string& pattern : message.recompute().checkpoints()) {
+    check.Text("recompute.checkpoints", pattern);
+  }
   return check.status();
 }
 
@@ -251,6 +268,16 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
   spec.transport = message.transport();
   spec.replica_lr = message.replica_lr();
   spec.start_timeout_s = message.start_timeout_s();
+  // Jobs stored before the field existed have none.
+  if (!message.on_nonfinite().empty()) {
+    PD_ASSIGN_OR_RETURN(spec.on_nonfinite,
+                        ValueOf(kOnNonFinite, "JobSpec.on_nonfinite", message.on_nonfinite()));
+  }
+  spec.chunks = message.chunks();
+  spec.schedule_table = message.schedule_table();
+  spec.recompute.enabled = message.recompute().enabled();
+  spec.recompute.checkpoints.assign(message.recompute().checkpoints().begin(),
+                                    message.recompute().checkpoints().end());
   return spec;
 }
 

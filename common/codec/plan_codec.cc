@@ -109,6 +109,7 @@ v1::Plan ToProto(const Plan& plan) {
   AppendAll(plan.alternatives, message.mutable_alternatives());
   message.mutable_warnings()->Assign(plan.warnings.begin(), plan.warnings.end());
   message.set_planning_s(plan.planning_s);
+  message.set_own_warmup(plan.own_warmup);
   message.mutable_device_of()->Assign(plan.device_of.begin(), plan.device_of.end());
   return message;
 }
@@ -130,6 +131,7 @@ absl::StatusOr<Plan> FromProto(const v1::Plan& message) {
                 "none, or one per stage");
   for (int device : message.device_of()) check.Count("device_of", device, 0, 10'000);
   PD_RETURN_IF_ERROR(check.status());
+  plan.own_warmup = message.own_warmup();
   plan.device_of.assign(message.device_of().begin(), message.device_of().end());
   PD_RETURN_IF_ERROR(
       ReadAll(message.alternatives(), "Plan.alternatives", &plan.alternatives, 10'000));

@@ -1,10 +1,11 @@
 #include "common/job/job_spec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "common/base/status.h"
-#include "common/schedule/schedules.h"
+#include "common/job/job_schedule.h"
 
 namespace pipedream {
 namespace {
@@ -72,21 +73,106 @@ absl::Status CheckLearning(const JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// A table says everything about the layout; what the job says besides must be the same.
+absl::Status CheckTable(const JobSpec& spec, const ScheduleTable& table) {
+  const ScheduleShape& shape = table.shape;
+  PD_RETURN_IF_ERROR(Validate(shape));
+  auto agree = [&](std::string_view field, int64_t job, int64_t expected) {
+    return job == expected ? absl::OkStatus()
+                           : InvalidArgument("{}: {}, but the table of schedule '{}' has {}", field,
+                                             job, table.name, expected);
+  };
+  if (spec.schedule != table.name) {
+    return InvalidArgument("schedule: '{}', but the table given is of '{}'; leave one of them out",
+                           spec.schedule, table.name);
+  }
+  if (spec.stages > 0) PD_RETURN_IF_ERROR(agree("stages", spec.stages, shape.stages()));
+  PD_RETURN_IF_ERROR(agree("microbatches", spec.microbatches, shape.microbatches_per_minibatch));
+  if (spec.chunks > 0) {
+    return InvalidArgument(
+        "chunks: {}, but the table of schedule '{}' says which device each "
+        "stage is on; leave it out",
+        spec.chunks, table.name);
+  }
+  if (!spec.warmup.empty()) {
+    return InvalidArgument(
+        "warmup: given, but the table of schedule '{}' says the order; leave it out", table.name);
+  }
+  const int workers = static_cast<int>(WorkersOf(shape).size());
+  if (spec.workers > 0 && spec.workers < workers) {
+    return InvalidArgument("workers: {}, but the table of schedule '{}' needs {}", spec.workers,
+                           table.name, workers);
+  }
+  const int most = *std::max_element(shape.replicas.begin(), shape.replicas.end());
+  if (spec.max_replicas > 0 && spec.max_replicas < most) {
+    return InvalidArgument("max_replicas: {}, but the table of schedule '{}' has {}",
+                           spec.max_replicas, table.name, most);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKnownSchedule(const JobSpec& spec, const JobSchedule& schedule) {
+  const int chunks = schedule.chunks;
+  if (spec.stages % chunks != 0) {
+    return InvalidArgument(
+        "stages: {} on devices with {} stages each (schedule '{}'); use a "
+        "multiple of {}",
+        spec.stages, chunks, spec.schedule, chunks);
+  }
+  if (spec.workers > 0 && spec.stages / chunks > spec.workers) {
+    if (chunks == 1) {
+      return InvalidArgument("stages: {} stages need as many workers, but workers is {}",
+                             spec.stages, spec.workers);
+    }
+    return InvalidArgument("stages: {} stages need {} workers, but workers is {}", spec.stages,
+                           spec.stages / chunks, spec.workers);
+  }
+  if (schedule.info->place != nullptr && !spec.warmup.empty()) {
+    return InvalidArgument("warmup: given, but schedule '{}' has a warm-up of its own",
+                           spec.schedule);
+  }
+  if (spec.schedule == "data_parallel" && spec.stages > 1) {
+    return InvalidArgument("stages: {}, but schedule 'data_parallel' has one; use another schedule",
+                           spec.stages);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRecompute(const JobSpec& spec, const JobSchedule& schedule) {
+  if (!spec.recompute.enabled) return absl::OkStatus();
+  for (const std::string& pattern : spec.recompute.checkpoints)
+    if (pattern.empty()) return InvalidArgument("recompute: a name of a node is empty");
+  if (schedule.policy != WeightPolicy::kSingle) return absl::OkStatus();
+  return InvalidArgument(
+      "recompute: not with schedule '{}', which keeps one version of the weights: backward would "
+      "compute values again with newer weights than forward had; use 2bw, or leave it out",
+      spec.schedule);
+}
+
 absl::Status CheckLayout(const JobSpec& spec) {
-  PD_ASSIGN_OR_RETURN(const ScheduleInfo* schedule, FindSchedule(spec.schedule));
-  if (StepsByRound(schedule->policy) && spec.microbatches > 1) {
+  if (std::ssize(spec.schedule_table) > kMaxScheduleTableBytes) {
+    return InvalidArgument("schedule_table: {} bytes are too long; the limit is {}",
+                           spec.schedule_table.size(), kMaxScheduleTableBytes);
+  }
+  absl::StatusOr<JobSchedule> found = ScheduleOf(spec);
+  if (!found.ok()) {
+    return spec.schedule_table.empty() ? found.status()
+                                       : Annotate(found.status(), "schedule_table");
+  }
+  const JobSchedule& schedule = *found;
+  if (StepsByRound(schedule.policy) && spec.microbatches > 1) {
     return InvalidArgument(
         "microbatches: {} does not go with schedule '{}', which updates after every minibatch; use "
         "1, or another schedule (2bw, 1f1b)",
         spec.microbatches, spec.schedule);
   }
   PD_RETURN_IF_ERROR(CheckRange("stages", spec.stages, 0, kMostWorkers));
+  PD_RETURN_IF_ERROR(CheckRange("chunks", spec.chunks, 0, kMostWorkers));
   PD_RETURN_IF_ERROR(CheckRange("workers", spec.workers, 0, kMostWorkers));
   PD_RETURN_IF_ERROR(CheckRange("max_replicas", spec.max_replicas, 0, kMostWorkers));
-  if (spec.workers > 0 && spec.stages > spec.workers) {
-    return InvalidArgument("stages: {} stages need as many workers, but workers is {}", spec.stages,
-                           spec.workers);
-  }
+  PD_RETURN_IF_ERROR(schedule.table != nullptr ? CheckTable(spec, *schedule.table)
+                                               : CheckKnownSchedule(spec, schedule));
+  PD_RETURN_IF_ERROR(CheckRecompute(spec, schedule));
   for (size_t s = 0; s < spec.warmup.size(); ++s)
     PD_RETURN_IF_ERROR(CheckRange(fmt::format("warmup[{}]", s), spec.warmup[s], 0, 1 << 20));
   if (!spec.warmup.empty() && spec.warmup.size() != static_cast<size_t>(spec.stages)) {

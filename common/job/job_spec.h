@@ -28,6 +28,17 @@ struct FileReference {
 // What a loss or gradient that is not finite does: end the job, or make no update with it.
 enum class OnNonFinite { kStop, kSkip };
 
+// Which values of the forward pass backward computes again instead of keeping them.
+struct RecomputeSpec {
+  bool enabled = false;
+  // Shell patterns of forward nodes whose outputs are kept all the same; empty: a stage keeps only
+  // what enters it.
+  std::vector<std::string> checkpoints;
+  bool operator==(const RecomputeSpec&) const = default;
+};
+
+inline constexpr int64_t kMaxScheduleTableBytes = int64_t{1} << 20;
+
 struct JobSpec {
   std::string name;
   FileReference model;
@@ -54,12 +65,19 @@ struct JobSpec {
   bool evaluate = true;
 
   std::string schedule = "pipedream";
+  // Text of a schedule of the user's own, which `schedule` then names; see SetScheduleTable.
+  std::string schedule_table;
+  // File that holds such a text, as a job file names it; the client puts its content into
+  // schedule_table and empties it, so it never travels.
+  std::string schedule_file;
   int stages = 0;           // 0: the planner chooses
+  int chunks = 0;           // stages per device; 0, 1: the schedule's least
   int workers = 0;          // 0: as many as are idle
   int max_replicas = 0;     // per stage; 0: no limit; 1: a straight pipeline
   std::vector<int> warmup;  // per stage; empty: the schedule's rule
   std::string transport = "auto";
   OnNonFinite on_nonfinite = OnNonFinite::kStop;
+  RecomputeSpec recompute;
   bool replica_lr = true;        // scale a replicated stage's rate by r_s / r_0 (planner.md 4)
   double start_timeout_s = 600;  // waiting for workers longer than this fails the job; 0: never
   bool operator==(const JobSpec&) const = default;

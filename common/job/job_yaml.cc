@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "common/base/status.h"
+#include "common/job/job_schedule.h"
 #include "common/job/job_spec.h"
 #include "common/job/nearest_name.h"
 #include "common/job/yaml_reader.h"
@@ -8,7 +9,7 @@
 namespace pipedream {
 namespace {
 
-constexpr size_t kMaxJobFileBytes = 1 << 20;
+constexpr size_t kMaxJobFileBytes = 4 << 20;  // it may hold a schedule
 
 // One of `names` -> its position; adds a fault that lists them otherwise.
 int Choice(const YAML::Node& node, const std::string& path, YamlFaults* faults,
@@ -26,6 +27,7 @@ int Choice(const YAML::Node& node, const std::string& path, YamlFaults* faults,
 const std::vector<std::string> kFormats = {"auto", "idx", "npy", "text"};
 const std::vector<std::string> kLossKinds = {"cross_entropy", "mse", "output"};
 const std::vector<std::string> kOptimizers = {"sgd", "adam", "adamw"};
+const std::vector<std::string> kOnNonFinite = {"stop", "skip"};
 const std::vector<std::string> kLrSchedules = {"constant", "step", "cosine"};
 
 ColumnSpec ReadColumn(const std::string& name, const YAML::Node& node, const std::string& path,
@@ -152,6 +154,44 @@ void ReadOptimizer(const YAML::Node& node, YamlFaults* faults, JobSpec* spec) {
   map.Finish();
 }
 
+// `none`, `stage`, or a list of node names.
+void ReadRecompute(const YAML::Node& node, YamlFaults* faults, RecomputeSpec* out) {
+  if (!node.IsDefined()) return;
+  if (node.IsScalar()) {
+    out->enabled = Choice(node, "recompute", faults, {"none", "stage"}) == 1;
+    return;
+  }
+  if (!node.IsSequence())
+    return faults->Add(node, "recompute", "must be none, stage or a list of node names");
+  out->enabled = true;
+  for (const YAML::Node& item : node) {
+    out->checkpoints.emplace_back();
+    const std::string path = fmt::format("recompute[{}]", out->checkpoints.size() - 1);
+    if (!YamlText(item, path, faults, &out->checkpoints.back())) return;
+  }
+  if (out->checkpoints.empty())
+    faults->Add(node, "recompute", "is an empty list; say stage to keep nothing, or none");
+}
+
+// `schedule` is a name, `schedule_file` and `schedule_table` bring a schedule with its name.
+void ReadSchedule(YamlMap& map, YamlFaults* faults, JobSpec* spec) {
+  const YAML::Node name = map.Take("schedule");
+  map.Read("schedule_file", &spec->schedule_file);
+  const YAML::Node table = map.Take("schedule_table");
+  if (name.IsDefined() + !spec->schedule_file.empty() + table.IsDefined() > 1) {
+    return faults->Add(name.IsDefined() ? name : table, "schedule",
+                       "schedule, schedule_file and schedule_table exclude each other; use one");
+  }
+  if (name.IsDefined()) YamlText(name, "schedule", faults, &spec->schedule);
+  std::string text;
+  if (!table.IsDefined() || !YamlText(table, "schedule_table", faults, &text)) return;
+  absl::Status status = SetScheduleTable(std::move(text), "schedule", spec);
+  if (!status.ok()) {
+    faults->Add(table, "schedule_table",
+                std::string(status.message().data(), status.message().size()));
+  }
+}
+
 JobSpec ReadJob(const YAML::Node& root, YamlFaults* faults) {
   JobSpec spec;
   YamlMap map(root, "", faults);
@@ -169,12 +209,18 @@ JobSpec ReadJob(const YAML::Node& root, YamlFaults* faults) {
   map.Read("seed", &spec.seed);
   map.Read("ledger", &spec.ledger);
   map.Read("evaluate", &spec.evaluate);
-  map.Read("schedule", &spec.schedule);
+  ReadSchedule(map, faults, &spec);
   map.Read("stages", &spec.stages);
+  map.Read("chunks", &spec.chunks);
   map.Read("workers", &spec.workers);
   map.Read("max_replicas", &spec.max_replicas);
   map.Read("warmup", &spec.warmup);
   map.Read("transport", &spec.transport);
+  if (const YAML::Node action = map.Take("on_nonfinite"); action.IsDefined()) {
+    const int choice = Choice(action, "on_nonfinite", faults, kOnNonFinite);
+    if (choice >= 0) spec.on_nonfinite = static_cast<OnNonFinite>(choice);
+  }
+  ReadRecompute(map.Take("recompute"), faults, &spec.recompute);
   map.Read("replica_lr", &spec.replica_lr);
   map.ReadSeconds("start_timeout", &spec.start_timeout_s);
   map.Finish();

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+
 #include "common/job/job_spec.h"
 
 namespace pipedream {
@@ -90,6 +92,32 @@ void PutOptimizer(YAML::Emitter& out, const OptimizerSpec& optimizer, const LrSc
   out << YAML::EndMap;
 }
 
+// As a block where that reads back as it was.
+void PutTable(YAML::Emitter& out, const std::string& text) {
+  if (text.empty()) return;
+  const bool block =
+      text.back() == '\n' && text.find_first_not_of(" \n") == 0 && !text.ends_with("\n\n") &&
+      std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); });
+  out << YAML::Key << "schedule_table" << YAML::Value;
+  if (block) {
+    out << YAML::Literal << text;
+  } else {
+    out << YAML::DoubleQuoted << text;
+  }
+}
+
+void PutSchedule(YAML::Emitter& out, const JobSpec& spec) {
+  if (!spec.schedule_file.empty()) return PutText(out, "schedule_file", spec.schedule_file);
+  if (!spec.schedule_table.empty()) return PutTable(out, spec.schedule_table);
+  PutName(out, "schedule", spec.schedule);
+}
+
+void PutRecompute(YAML::Emitter& out, const RecomputeSpec& recompute) {
+  if (!recompute.enabled) return;
+  if (recompute.checkpoints.empty()) return PutName(out, "recompute", "stage");
+  out << YAML::Key << "recompute" << YAML::Value << recompute.checkpoints;
+}
+
 }  // namespace
 
 std::string FormatJobYaml(const JobSpec& spec) {
@@ -110,13 +138,16 @@ std::string FormatJobYaml(const JobSpec& spec) {
   Put(out, "seed", spec.seed, normal.seed);
   Put(out, "ledger", spec.ledger, normal.ledger);
   Put(out, "evaluate", spec.evaluate, normal.evaluate);
-  out << YAML::Key << "schedule" << YAML::Value << spec.schedule;
+  PutSchedule(out, spec);
   Put(out, "stages", spec.stages, normal.stages);
+  Put(out, "chunks", spec.chunks, normal.chunks);
   Put(out, "workers", spec.workers, normal.workers);
   Put(out, "max_replicas", spec.max_replicas, normal.max_replicas);
   if (!spec.warmup.empty())
     out << YAML::Key << "warmup" << YAML::Value << YAML::Flow << spec.warmup;
   PutText(out, "transport", spec.transport, normal.transport);
+  if (spec.on_nonfinite == OnNonFinite::kSkip) PutName(out, "on_nonfinite", "skip");
+  PutRecompute(out, spec.recompute);
   Put(out, "replica_lr", spec.replica_lr, normal.replica_lr);
   Put(out, "start_timeout", spec.start_timeout_s, normal.start_timeout_s);
   out << YAML::EndMap;

@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/job/nearest_name.h"
+#include "common/job/stage_flow.h"
 
 namespace pipedream {
 namespace {
@@ -194,6 +195,10 @@ absl::StatusOr<JobSpec> ResolveAgainstModel(JobSpec spec, const Model& model) {
   if (!spec.evaluation_columns.empty())
     PD_RETURN_IF_ERROR(CheckColumnNames("data.test", spec.evaluation_columns, wanted));
   PD_RETURN_IF_ERROR(Requirements(spec, model).status());
+  if (!spec.recompute.checkpoints.empty()) {
+    PD_ASSIGN_OR_RETURN(const TrainingGraph training, BindTraining(model, spec, kProbeBatch));
+    PD_RETURN_IF_ERROR(CheckpointNodes(spec, training).status());
+  }
   return spec;
 }
 

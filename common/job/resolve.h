@@ -22,8 +22,8 @@ absl::StatusOr<std::vector<ColumnRequirement>> Requirements(const JobSpec& spec,
 // Fills in, where the job does not say: the output of a loss term (the model's only one), its label
 // (the only column that is no model input; "y" when data is a folder), and columns from data_folder
 // (an absent test split means no evaluation). Then checks that the columns are the model's inputs
-// and the labels. Reads no file's content. kInvalidArgument says what is ambiguous, unknown or
-// missing.
+// and the labels, and that the nodes which recompute names are there. Reads no file's content.
+// kInvalidArgument says what is ambiguous, unknown or missing.
 absl::StatusOr<JobSpec> ResolveAgainstModel(JobSpec spec, const Model& model);
 
 // Cosine without a total ends with the run.

@@ -1,5 +1,7 @@
 #include "common/job/stage_flow.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/job/nearest_name.h"
 
 namespace pipedream {
 
@@ -22,6 +25,28 @@ absl::StatusOr<TrainingGraph> BindEvaluation(const Model& model, const JobSpec& 
   BindOptions options{batch, GraphForm::kInference, spec.train_patterns, spec.freeze_patterns};
   PD_ASSIGN_OR_RETURN(Graph forward, model.Bind(options));
   return MakeEvaluationGraph(forward, spec.loss);
+}
+
+absl::StatusOr<std::vector<NodeId>> CheckpointNodes(const JobSpec& spec,
+                                                    const TrainingGraph& training) {
+  std::set<NodeId> nodes;
+  for (const std::string& pattern : spec.recompute.checkpoints) {
+    bool found = false;
+    std::vector<std::string> names;
+    for (int n = 0; n < training.forward_nodes; ++n) {
+      names.push_back(training.graph.node(NodeId(n)).name);
+      if (names.back() != pattern && fnmatch(pattern.c_str(), names.back().c_str(), 0) != 0)
+        continue;
+      nodes.insert(NodeId(n));
+      found = true;
+    }
+    if (found) continue;
+    return InvalidArgument(
+        "recompute: no node of the model is called '{}'; did you mean '{}'? It has {} nodes, from "
+        "'{}' to '{}'",
+        pattern, NearestName(pattern, names), names.size(), names.front(), names.back());
+  }
+  return std::vector<NodeId>(nodes.begin(), nodes.end());
 }
 
 std::vector<int> EvaluationStages(const TrainingGraph& training, const std::vector<int>& stage_of,

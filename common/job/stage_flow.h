@@ -20,6 +20,11 @@ absl::StatusOr<TrainingGraph> BindTraining(const Model& model, const JobSpec& sp
 absl::StatusOr<TrainingGraph> BindEvaluation(const Model& model, const JobSpec& spec,
                                              int64_t batch);
 
+// The forward nodes that spec.recompute.checkpoints names, ascending. kInvalidArgument: a pattern
+// that matches none.
+absl::StatusOr<std::vector<NodeId>> CheckpointNodes(const JobSpec& spec,
+                                                    const TrainingGraph& training);
+
 // The evaluation form has other nodes than the training form; those of one name share a stage, and
 // a node without namesake goes where its last input is made.
 std::vector<int> EvaluationStages(const TrainingGraph& training, const std::vector<int>& stage_of,

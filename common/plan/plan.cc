@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 namespace pipedream {
 
 std::vector<int> Plan::replicas() const {
@@ -10,10 +13,26 @@ std::vector<int> Plan::replicas() const {
   return out;
 }
 
-std::string Plan::config() const { return fmt::format("{}", fmt::join(replicas(), "-")); }
+int Plan::devices() const {
+  if (device_of.empty()) return static_cast<int>(stages.size());
+  return *std::max_element(device_of.begin(), device_of.end()) + 1;
+}
+
+int Plan::workers() const {
+  std::set<std::string> ids;
+  for (const PlanStage& stage : stages) ids.insert(stage.workers.begin(), stage.workers.end());
+  return static_cast<int>(ids.size());
+}
+
+std::string Plan::config() const {
+  const std::string text = fmt::format("{}", fmt::join(replicas(), "-"));
+  if (device_of.empty()) return text;
+  return fmt::format("{} on {} device{}", text, devices(), devices() == 1 ? "" : "s");
+}
 
 std::vector<int> Plan::warmup() const {
   std::vector<int> out;
+  if (own_warmup) return out;
   for (const PlanStage& stage : stages) out.push_back(stage.warmup);
   return out;
 }

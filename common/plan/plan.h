@@ -50,11 +50,13 @@ struct PlanAlternative {
 
 struct Plan {
   std::string schedule;  // "pipedream"
-  std::string rule;      // cost rule that chose it: "paper"
+  std::string rule;      // cost rule that chose it: "paper", "simulated"
   std::vector<PlanStage> stages;
   // Device of each stage where some have several (ScheduleShape::device_of); else empty. The stages
   // of a device name the same workers.
   std::vector<int> device_of;
+  // How far stages run ahead is left to the schedule; `warmup` of a stage says what it comes to.
+  bool own_warmup = false;
   double step_s = 0;  // predicted seconds per minibatch in steady state
   double bubble = 0;  // predicted idle share of the busiest stage's row, 0..1
   std::vector<PlanAlternative> alternatives;
@@ -62,9 +64,12 @@ struct Plan {
   double planning_s = 0;
   bool operator==(const Plan&) const = default;
 
-  std::string config() const;  // "2-1-1"
+  // "2-1-1"; with several stages per device "1-1-1-1 on 2 devices".
+  std::string config() const;
+  int devices() const;
+  int workers() const;
   std::vector<int> replicas() const;
-  std::vector<int> warmup() const;
+  std::vector<int> warmup() const;  // as ScheduleShape::warmup: empty with own_warmup
   // Stage of every forward node, for CutStages.
   std::vector<int> stage_of() const;
 };

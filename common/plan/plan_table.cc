@@ -57,6 +57,8 @@ std::string Seconds(double seconds) { return seconds == 0 ? "-" : FormatSeconds(
 std::string StageTable(const Plan& plan) {
   std::vector<Row> rows = {{"stage", "nodes", "replicas", "compute", "sync", "send", "sent",
                             "memory", "versions", "warmup"}};
+  const bool placed = !plan.device_of.empty();
+  if (placed) rows[0].insert(rows[0].begin() + 1, "device");
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const PlanStage& stage = plan.stages[s];
     const bool last = s + 1 == plan.stages.size();
@@ -65,8 +67,9 @@ std::string StageTable(const Plan& plan) {
                     Seconds(stage.sync_s), last ? "-" : Seconds(stage.send_s),
                     last ? "-" : FormatBytes(stage.sent_bytes), FormatBytes(stage.memory.total()),
                     fmt::format("{}", stage.versions), fmt::format("{}", stage.warmup)});
+    if (placed) rows.back().insert(rows.back().begin() + 1, fmt::format("{}", plan.device_of[s]));
   }
-  return Aligned(rows, 2);
+  return Aligned(rows, placed ? 3 : 2);
 }
 
 std::string MemoryTable(const Plan& plan) {
@@ -115,8 +118,7 @@ std::string AlternativeLines(const Plan& plan) {
 }  // namespace
 
 std::string FormatPlanTable(const Plan& plan) {
-  int workers = 0;
-  for (const PlanStage& stage : plan.stages) workers += stage.replicas();
+  const int workers = plan.workers();
   std::string out =
       Wrapped("",
               fmt::format("Plan {}: {} stage{} on {} worker{}, schedule {}, cost rule {}",

@@ -63,6 +63,7 @@ v1::StageProgress ToProto(const StageStatus& status) {
   m.set_sent_bytes(status.sent_bytes);
   m.set_versions_held(status.versions_held);
   m.set_operation(status.operation);
+  m.set_skipped_updates(status.skipped_updates);
   return m;
 }
 
@@ -83,7 +84,8 @@ StageStatus FromProto(const v1::StageProgress& m) {
           m.memory_bytes(),
           m.sent_bytes(),
           m.versions_held(),
-          m.operation()};
+          m.operation(),
+          m.skipped_updates()};
 }
 
 v1::Failure ToProto(const JobFailure& failure) {
@@ -130,7 +132,7 @@ absl::StatusOr<StageReported> FromProto(const std::string& worker_id, const v1::
   }
   report.progress.status = FromProto(m.progress());
   const StageStatus& s = report.progress.status;
-  if (std::min({s.microbatches_forward, s.microbatches_backward, s.updates}) < 0)
+  if (std::min({s.microbatches_forward, s.microbatches_backward, s.updates, s.skipped_updates}) < 0)
     return InvalidArgument("StageReport.progress has a negative count");
   for (int i = 0; i < std::min(m.losses_size(), kMaxReported); ++i) {
     JobLoss loss = FromProto(m.losses(i));

@@ -15,6 +15,7 @@ namespace pipedream {
 struct JobMachine::ActiveJob {
   Job job;
   std::shared_ptr<const JobSpec> spec;  // job.spec, shared with effects
+  int least_workers = 1;                // LeastWorkers(*spec)
   bool plan_only = false;
   Duration queued_since{};
   Duration state_since{};
@@ -27,11 +28,12 @@ struct JobMachine::ActiveJob {
   bool links_missing = false;
   ClusterTopology topology;
   // From planning on.
-  std::vector<JobMember> members;                // stage-major
+  std::vector<JobMember> members;                // device by device, in the order of the programs
   std::set<std::string> waiting;                 // workers whose answer the state waits for
   std::set<std::string> done;                    // whose stage ran to its end
   std::unique_ptr<ProgressTracker> progress;     // once running
   std::map<std::string, int64_t> last_sequence;  // of reports, by worker
+  int64_t skipped_told = 0;                      // most skipped updates that an event told of
 
   std::map<std::string, std::vector<StageLedger>> ledgers;  // by worker
 

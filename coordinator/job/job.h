@@ -81,6 +81,7 @@ struct StageStatus {
   int64_t sent_bytes = 0;
   int64_t versions_held = 0;
   std::string operation{};
+  int64_t skipped_updates = 0;
   bool operator==(const StageStatus&) const = default;
 };
 

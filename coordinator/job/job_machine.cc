@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/job/job_schedule.h"
 #include "coordinator/job/active_job.h"
 
 namespace pipedream {
@@ -14,10 +15,6 @@ namespace {
 // "worker-2" before "worker-10".
 bool NaturalOrder(const WorkerInfo& a, const WorkerInfo& b) {
   return std::pair(a.id.size(), a.id) < std::pair(b.id.size(), b.id);
-}
-
-size_t WorkersNeeded(const JobSpec& spec) {
-  return static_cast<size_t>(std::max({spec.workers, spec.stages, 1}));
 }
 
 }  // namespace
@@ -35,6 +32,7 @@ std::vector<Effect> JobMachine::Restore(std::vector<Job> jobs, Time now) {
     ActiveJob& job = *owned;
     job.job = std::move(stored);
     job.spec = std::make_shared<const JobSpec>(job.job.spec);
+    job.least_workers = LeastWorkers(*job.spec);
     job.queued_since = job.state_since = now.steady;
     jobs_[job.job.id] = std::move(owned);
     if (job.job.state == JobState::kQueued) {
@@ -102,6 +100,7 @@ void JobMachine::On(const Submitted& event) {
   job.job.id = event.job_id;
   job.job.spec = event.spec;
   job.spec = std::make_shared<const JobSpec>(event.spec);
+  job.least_workers = LeastWorkers(*job.spec);
   job.job.run = event.run;
   job.job.warnings = event.warnings;
   job.job.attempt = 1;
@@ -246,7 +245,7 @@ std::vector<WorkerInfo> JobMachine::IdleWorkers() const {
 
 std::string JobMachine::Obstacle(const ActiveJob& job) const {
   if (queue_.front() != job.job.id) return fmt::format("waits behind job {}", queue_.front());
-  size_t need = WorkersNeeded(*job.spec);
+  const auto need = static_cast<size_t>(job.least_workers);
   size_t idle = 0, releasing = 0;
   std::set<std::string> others;
   for (const auto& [id, slot] : workers_) {

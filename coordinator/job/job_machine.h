@@ -6,8 +6,8 @@
 //   any of them --cancel--> CANCELLED; any --first cause of failure--> FAILED
 //
 // Queue: first come, first served, without overtaking; a worker serves one job at a time. A job
-// takes spec.workers idle workers or, when that is 0, all idle ones once at least max(1,
-// spec.stages) are idle and none has registered or is being released within `settle`. A job that
+// takes spec.workers idle workers or, when that is 0, all idle ones once at least LeastWorkers
+// (job_schedule.h) are idle and none has registered or is being released within `settle`. A job that
 // waits longer than spec.start_timeout_s, for whatever reason, fails with UNSATISFIABLE; `reason`
 // says what is missing.
 //
@@ -118,6 +118,7 @@ class JobMachine {
   void On(const StageReported& event);
   void On(const WeightsCollected& event);
   void CheckRunning(ActiveJob& job);
+  void TellSkipped(ActiveJob& job, const StageStatus& status);
 
   // job_endings.cc: failing, ending, telling.
   // Decides between cause and suspect; see above.

@@ -36,20 +36,29 @@ JobFailure FailureAt(const JobMember& member, const absl::Status& status,
   return failure;
 }
 
-// Whether the stage is the first on its device: a worker counts once, by that one.
-bool IsFirstOfDevice(const Plan& plan, size_t stage) {
-  if (plan.device_of.empty()) return true;
-  auto end = plan.device_of.begin() + static_cast<std::ptrdiff_t>(stage);
-  return std::find(plan.device_of.begin(), end, plan.device_of[stage]) == end;
+// The first stage of every device, device by device: a worker counts once, by that one. The order
+// of the programs (WorkersOf).
+std::vector<size_t> FirstStages(const Plan& plan) {
+  std::vector<size_t> out;
+  for (int device = 0; device < plan.devices(); ++device) {
+    size_t stage = static_cast<size_t>(device);
+    if (!plan.device_of.empty()) {
+      const auto found = std::ranges::find(plan.device_of, device);
+      if (found == plan.device_of.end()) continue;
+      stage = static_cast<size_t>(found - plan.device_of.begin());
+    }
+    out.push_back(stage);
+  }
+  return out;
 }
 
 std::vector<JobMember> MembersOf(const Plan& plan, const std::vector<WorkerInfo>& workers) {
   std::vector<JobMember> members;
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
+  for (const size_t s : FirstStages(plan)) {
     const std::vector<std::string>& ids = plan.stages[s].workers;
     for (size_t r = 0; r < ids.size(); ++r)
       for (const WorkerInfo& worker : workers)
-        if (worker.id == ids[r] && IsFirstOfDevice(plan, s))
+        if (worker.id == ids[r])
           members.push_back({static_cast<int>(s), static_cast<int>(r), worker});
   }
   return members;
@@ -58,8 +67,7 @@ std::vector<JobMember> MembersOf(const Plan& plan, const std::vector<WorkerInfo>
 // The plan uses workers of the job, each once, and comes with a program for each.
 absl::Status CheckPlan(const PlannedRun& run, const std::vector<WorkerInfo>& workers) {
   size_t wanted = 0;
-  for (size_t s = 0; s < run.plan.stages.size(); ++s)
-    if (IsFirstOfDevice(run.plan, s)) wanted += run.plan.stages[s].workers.size();
+  for (const size_t s : FirstStages(run.plan)) wanted += run.plan.stages[s].workers.size();
   std::set<std::string> used;
   for (const JobMember& member : MembersOf(run.plan, workers)) used.insert(member.worker.id);
   if (wanted == 0 || used.size() != wanted || run.programs == nullptr ||
@@ -255,6 +263,7 @@ void JobMachine::On(const StageReported& event) {
   progress.status.replica = member->replica;
   progress.status.worker_id = event.worker_id;
   job->progress->Add(progress, now_.steady);
+  TellSkipped(*job, progress.status);
   job->dirty = true;
   if (!event.ledger.empty()) job->ledgers[event.worker_id] = event.ledger;
   if (event.state == StageReported::State::kFailed) {
@@ -269,6 +278,16 @@ void JobMachine::On(const StageReported& event) {
   }
   if (event.state == StageReported::State::kDone) job->done.insert(event.worker_id);
   CheckRunning(*job);
+}
+
+// When an update is skipped for the first time, and whenever the number has doubled.
+void JobMachine::TellSkipped(ActiveJob& job, const StageStatus& status) {
+  if (status.skipped_updates <= 0 || status.skipped_updates < 2 * job.skipped_told) return;
+  job.skipped_told = status.skipped_updates;
+  AddEvent(job, "warning", status.worker_id,
+           fmt::format("stage {} replica {} has skipped {} of {} updates, since a loss or gradient "
+                       "was not finite",
+                       status.stage, status.replica, status.skipped_updates, status.updates));
 }
 
 void JobMachine::CheckRunning(ActiveJob& job) {

@@ -57,20 +57,52 @@ absl::Status CheckProfiles(const PlanRequest& request) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<JobSchedule> ScheduleOf(const PlanRequest& request) {
+  if (request.table != nullptr) {
+    return JobSchedule{.policy = request.table->policy, .table = request.table};
+  }
+  JobSpec spec;
+  spec.schedule = request.schedule;
+  spec.chunks = request.chunks;
+  return ScheduleOf(spec);
+}
+
+absl::Status CheckTable(const PlanRequest& request) {
+  const ScheduleShape& shape = request.table->shape;
+  PD_RETURN_IF_ERROR(Validate(shape));
+  if (request.stages > 0 && request.stages != shape.stages()) {
+    return InvalidArgument("stages: {}, but the table of schedule '{}' has {}", request.stages,
+                           request.table->name, shape.stages());
+  }
+  if (request.microbatches != shape.microbatches_per_minibatch) {
+    return InvalidArgument("microbatches: {}, but the table of schedule '{}' has {}",
+                           request.microbatches, request.table->name,
+                           shape.microbatches_per_minibatch);
+  }
+  const int needed = static_cast<int>(WorkersOf(shape).size());
+  const int there =
+      request.workers > 0 ? request.workers : static_cast<int>(request.topology.devices.size());
+  if (needed > there) {
+    return InvalidArgument("workers: the table of schedule '{}' needs {}, {} may be used",
+                           request.table->name, needed, there);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<bool> CheckRequest(const PlanRequest& request) {
+absl::StatusOr<JobSchedule> CheckRequest(const PlanRequest& request) {
   PD_RETURN_IF_ERROR(CheckTopology(request.topology));
-  PD_ASSIGN_OR_RETURN(const ScheduleInfo* schedule, FindSchedule(request.schedule));
-  const bool flush = schedule->synchronous;
+  PD_ASSIGN_OR_RETURN(JobSchedule schedule, ScheduleOf(request));
   if (request.microbatches < 1) {
     return InvalidArgument("microbatches: {} must be at least 1", request.microbatches);
   }
-  if (StepsByRound(schedule->policy) && request.microbatches > 1) {
+  if (StepsByRound(schedule.policy) && request.microbatches > 1) {
     return InvalidArgument("microbatches: {} does not go with schedule '{}'; use 1",
                            request.microbatches, request.schedule);
   }
   PD_RETURN_IF_ERROR(CheckProfiles(request));
+  if (request.table != nullptr) PD_RETURN_IF_ERROR(CheckTable(request));
   const int devices = static_cast<int>(request.topology.devices.size());
   if (request.workers < 0 || request.workers > devices) {
     return InvalidArgument("workers: {} asked for, {} there", request.workers, devices);
@@ -88,7 +120,14 @@ absl::StatusOr<bool> CheckRequest(const PlanRequest& request) {
   }
   for (const int warmup : request.warmup)
     if (warmup < 0) return InvalidArgument("warmup: {} must not be negative", warmup);
-  return flush;
+  if (request.stages % schedule.chunks != 0) {
+    return InvalidArgument("stages: {}, but schedule '{}' has {} on each device; use a multiple",
+                           request.stages, request.schedule, schedule.chunks);
+  }
+  if (request.schedule == "data_parallel" && request.table == nullptr && request.stages > 1) {
+    return InvalidArgument("stages: {}, but schedule 'data_parallel' has one", request.stages);
+  }
+  return schedule;
 }
 
 absl::StatusOr<const Profile*> SlowestProfile(const PlanRequest& request,

@@ -4,13 +4,14 @@
 
 #include <vector>
 
+#include "common/job/job_schedule.h"
 #include "coordinator/planner/planner.h"
 
 namespace pipedream {
 
-// Whether the schedule is a flush schedule. kInvalidArgument names the field of the request that is
-// wrong, its value and what is possible.
-absl::StatusOr<bool> CheckRequest(const PlanRequest& request);
+// The schedule asked for. kInvalidArgument names the field of the request that is wrong, its value
+// and what is possible.
+absl::StatusOr<JobSchedule> CheckRequest(const PlanRequest& request);
 
 // The profile with the longest compute among the kinds of the devices in `order`; kInvalidArgument
 // names a device without one.

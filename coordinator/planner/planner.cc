@@ -1,11 +1,15 @@
 #include "coordinator/planner/planner.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "common/base/status.h"
 #include "common/base/units.h"
 #include "coordinator/planner/candidates.h"
+#include "coordinator/planner/check_request.h"
 #include "coordinator/planner/reasons.h"
 
 namespace pipedream {
@@ -19,6 +23,7 @@ struct Familiar {
 };
 
 std::vector<Familiar> FamiliarPlans(const PlanRequest& request, const CandidateSource& source) {
+  if (!source.free_layout()) return {};
   const int nodes = static_cast<int>(source.profile().nodes.size());
   const int replicas = source.useful_replicas(source.workers());
   Familiar parallel{"data parallel", std::nullopt, ""};
@@ -67,7 +72,9 @@ std::vector<PlanStage> Stages(const PlanRequest& request, const CandidateSource&
                               const Candidate& chosen) {
   std::vector<PlanStage> out;
   const CostModel costs = source.Costs(static_cast<int>(chosen.partition.size()));
-  size_t next_worker = 0;
+  ScheduleShape layout;
+  for (const StagePart& part : chosen.partition) layout.replicas.push_back(part.replicas);
+  layout.device_of = chosen.device_of;
   for (size_t s = 0; s < chosen.partition.size(); ++s) {
     const StagePart& part = chosen.partition[s];
     const NodeSums sums = costs.Sums(part);
@@ -77,11 +84,12 @@ std::vector<PlanStage> Stages(const PlanRequest& request, const CandidateSource&
     stage.first_node_name = source.profile().nodes[part.begin].name;
     stage.last_node_name = source.profile().nodes[part.end - 1].name;
     for (int r = 0; r < part.replicas; ++r) {
-      const int device = source.order()[next_worker++];
+      const int worker = WorkerIndex(layout, {StageId(static_cast<int>(s)), ReplicaId(r)});
+      const int device = source.order()[worker];
       stage.workers.push_back(request.topology.devices[device].worker_id);
     }
     stage.warmup = chosen.warmup[s];
-    stage.versions = costs.Versions(stage.warmup);
+    stage.versions = chosen.versions[s];
     stage.compute_s = costs.ComputeSeconds(sums, part.replicas);
     stage.sync_s = costs.SyncSeconds(sums, part.replicas, chosen.bandwidth);
     stage.sent_bytes = costs.CutBytes(part.end);
@@ -97,10 +105,14 @@ std::vector<PlanStage> Stages(const PlanRequest& request, const CandidateSource&
 // Idle share of the worker that computes most.
 double Bubble(const PlanRequest& request, const CandidateSource& source, const Candidate& chosen) {
   const CostModel costs = source.Costs(static_cast<int>(chosen.partition.size()));
+  std::map<int, double> busy;  // by device
   double busiest = 0;
-  for (const StagePart& part : chosen.partition) {
+  for (size_t s = 0; s < chosen.partition.size(); ++s) {
+    const StagePart& part = chosen.partition[s];
     const StageTimes times = costs.Times(costs.Sums(part), part, chosen.bandwidth);
-    busiest = std::max(busiest, times.compute_s * request.microbatches);
+    double& device = busy[chosen.device_of.empty() ? static_cast<int>(s) : chosen.device_of[s]];
+    device += times.compute_s * request.microbatches;
+    busiest = std::max(busiest, device);
   }
   if (chosen.step_s <= 0) return 0;
   return std::clamp(1 - busiest / chosen.step_s, 0.0, 1.0);
@@ -113,6 +125,7 @@ absl::Status NothingFits(const CandidateSource& source) {
         "stages, workers and max_replicas leave no plan: {} workers, at most {} replicas per stage",
         source.workers(), source.max_replicas());
   }
+  if (!smallest->refused.ok()) return smallest->refused;
   const MemoryPrediction& memory = smallest->memory[smallest->fullest_stage];
   return ResourceExhausted(
       "no plan fits in memory: of the smallest, {}, {} (weights {}, gradients {}, optimizer {}, "
@@ -123,10 +136,8 @@ absl::Status NothingFits(const CandidateSource& source) {
       FormatBytes(memory.buffers), FormatBytes(memory.workspace));
 }
 
-}  // namespace
-
-absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {
-  PD_ASSIGN_OR_RETURN(const CandidateSource source, CandidateSource::Create(request));
+absl::StatusOr<Plan> MakePlan(const PlanRequest& request, bool part_ties) {
+  PD_ASSIGN_OR_RETURN(const CandidateSource source, CandidateSource::Create(request, part_ties));
   const std::vector<Familiar> familiar = FamiliarPlans(request, source);
   std::optional<Candidate> best = source.Search(source.max_replicas(), 1);
   for (const Familiar& plan : familiar) {
@@ -135,14 +146,43 @@ absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {
   }
   if (!best) return NothingFits(source);
   Plan plan;
-  plan.schedule = request.schedule;
-  plan.rule = "paper";
+  plan.schedule = request.table != nullptr ? request.table->name : request.schedule;
+  const bool played =
+      !source.by_formula() && (IsSynchronous(source.schedule().policy) || request.table != nullptr);
+  plan.rule = played ? "simulated" : "paper";
   plan.stages = Stages(request, source, *best);
+  plan.device_of = best->device_of;
+  plan.own_warmup = !source.by_formula() && request.warmup.empty();
   plan.step_s = best->step_s;
   plan.bubble = Bubble(request, source, *best);
   for (const Familiar& other : familiar) plan.alternatives.push_back(Listed(source, other, *best));
   plan.warnings = Warnings(source, *best);
   return plan;
+}
+
+// Stages at whose beginning the readers of a parameter are parted.
+std::vector<int> TiedCuts(const PlanRequest& request, const Plan& plan) {
+  std::vector<int> out;
+  for (size_t s = 1; s < plan.stages.size(); ++s)
+    if (!request.profiles[0].nodes[plan.stages[s].first_node - 1].legal_cut)
+      out.push_back(static_cast<int>(s));
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {
+  absl::StatusOr<Plan> plan = MakePlan(request, false);
+  if (plan.ok()) return plan;
+  absl::StatusOr<JobSchedule> schedule = CheckRequest(request);
+  if (!schedule.ok() || !AllowsTies(schedule->policy)) return plan;
+  absl::StatusOr<Plan> parted = MakePlan(request, true);
+  if (!parted.ok()) return plan;
+  parted->warnings.push_back(
+      fmt::format("the readers of a parameter are parted before stage {}: each holds a copy, and "
+                  "their gradients are summed before every update",
+                  fmt::join(TiedCuts(request, *parted), ", ")));
+  return parted;
 }
 
 }  // namespace pipedream

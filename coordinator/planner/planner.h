@@ -5,12 +5,14 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/plan/plan.h"
 #include "common/plan/profile.h"
 #include "common/plan/topology.h"
+#include "common/schedule/schedule_table.h"
 
 namespace pipedream {
 
@@ -21,12 +23,18 @@ struct PlanRequest {
   // The workers that the job may use. memory_bytes 0 means that no limit is known.
   ClusterTopology topology;
   std::string schedule = "pipedream";
+  int chunks = 0;  // stages per device; 0, 1: the schedule's least
+  // A schedule of the user's own, in place of `schedule`: it says stages, replicas and devices.
+  std::shared_ptr<const ScheduleTable> table;
   int microbatches = 1;          // per minibatch
   int64_t batch_size = 0;        // checked against the profile's microbatch size; 0: not checked
   int stages = 0;                // exactly so many; 0: free
   int workers = 0;               // at most so many; 0: all
   int max_replicas = 0;          // per stage; 0: no limit
   std::vector<int> warmup;       // per stage, REQUIRES stages; empty: the schedule's rule
+  bool global_norm = false;      // updates look at the whole model's gradient
+  bool recompute = false;        // backward computes the forward pass again, all but ...
+  std::vector<int> checkpoints;  // ... the outputs of these forward nodes
   int channel_slots = 2;         // messages that a channel holds at each end
   bool use_all_workers = false;  // as the published optimizer; else workers may stay idle
   // A stage must hold a node with parameters, or one with more than this share of the whole compute
@@ -34,14 +42,17 @@ struct PlanRequest {
   double negligible_share = 0.002;
 };
 
-// Chooses cuts and replicas by the rule "paper" (docs/planner.md): the plan with the shortest
-// predicted minibatch among all divisions of the nodes, in their order, into stages with replicas,
-// whose memory fits. Ties go to fewer bytes sent, less peak memory, fewer workers, fewer stages,
-// earlier cuts. Never worse than data parallelism, the straight pipeline or one worker, which are
-// listed in `alternatives`. Every field of Plan is set but planning_s, which only a clock can tell.
-// kInvalidArgument: a field of the request, with its value and what is possible.
-// kResourceExhausted: no plan fits in memory; says what the best one needs, of which stage, and
-// what a worker has.
+// Chooses cuts and replicas (docs/planner.md): the plan with the shortest predicted minibatch among
+// divisions of the nodes, in their order, into stages with replicas, whose memory fits. By the rule
+// "paper" all divisions are looked at; schedules for which that has no formula are played instead
+// (rule "simulated"), on the best divisions by the formula nearest to them. Ties go to fewer bytes
+// sent, less peak memory, fewer workers, fewer stages, earlier cuts. Never worse than data
+// parallelism, the straight pipeline or one worker, which are listed in `alternatives`, unless the
+// schedule itself forbids them. A cut that parts the readers of one parameter is taken only if
+// there is no plan without, and by schedules that allow it. Every field of Plan is set but
+// planning_s, which only a clock can tell. kInvalidArgument: a field of the request, with its value
+// and what is possible. kResourceExhausted: no plan fits in memory; says what the best one needs,
+// of which stage, and what a worker has.
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
 
 }  // namespace pipedream

@@ -88,6 +88,11 @@ std::string Bottleneck(const CandidateSource& source, const Candidate& candidate
 }
 
 std::string MemoryLack(const CandidateSource& source, const Candidate& candidate) {
+  if (!candidate.device_of.empty()) {
+    return fmt::format("device {} needs {}, a worker has {}",
+                       candidate.device_of[candidate.fullest_stage],
+                       FormatBytes(candidate.needed_bytes), FormatBytes(candidate.available_bytes));
+  }
   return fmt::format("stage {} ({}) needs {}, a worker has {}", candidate.fullest_stage,
                      NodesOf(source, candidate.partition[candidate.fullest_stage]),
                      FormatBytes(candidate.needed_bytes), FormatBytes(candidate.available_bytes));
@@ -95,6 +100,7 @@ std::string MemoryLack(const CandidateSource& source, const Candidate& candidate
 
 std::string WhyNot(const CandidateSource& source, const Candidate& other, const Candidate& chosen) {
   if (other.partition == chosen.partition) return "chosen";
+  if (!other.refused.ok()) return std::string(other.refused.message());
   if (!other.fits()) return "does not fit in memory: " + MemoryLack(source, other);
   const double ratio = other.step_s / chosen.step_s;
   if (ratio > 1.0005) {

@@ -44,7 +44,7 @@ PartitionSearch::PartitionSearch(const CostModel& costs, SearchLimits limits)
 int PartitionSearch::Layers() const {
   if (limits_.stages > 0) return limits_.stages;
   // Asynchronous time does not depend on the number of stages, a flush's bubble does.
-  if (!costs_.schedule().flush) return 0;
+  if (!costs_.schedule().drains) return 0;
   const int most = std::min(limits_.max_workers, costs_.nodes());
   return limits_.max_stages > 0 ? std::min(most, limits_.max_stages) : most;
 }
@@ -72,7 +72,7 @@ void PartitionSearch::Extend(Goal goal, double cap, int begin, int end, const No
         }
         const int stage = limits_.stages > 0 ? limits_.stages - layer : 0;
         const int warmup = costs_.Warmup(stage, replicas, workers);
-        const int64_t memory = costs_.Memory(sums, part, warmup).total();
+        const int64_t memory = costs_.Memory(sums, part, costs_.Holdings(part, warmup)).total();
         if (goal != Goal::kMemory && limits_.memory_bytes > 0 && memory > limits_.memory_bytes)
           continue;
         if (goal == Goal::kBytes) {
@@ -98,7 +98,7 @@ PartitionSearch::Table PartitionSearch::Run(Goal goal, double cap) const {
     NodeSums sums;
     bool significant = false;
     for (int end = begin + 1; end <= nodes; ++end) {
-      sums.Add(costs_.profile().nodes[end - 1]);
+      costs_.AddNode(end - 1, &sums);
       significant = significant || limits_.significant[end - 1];
       if (significant && (end == nodes || limits_.cut[end])) {
         Extend(goal, cap, begin, end, sums, &table);
@@ -157,6 +157,17 @@ std::optional<Partition> PartitionSearch::Fastest() const {
   // as short as they can be.
   const Table bytes = Run(Goal::kBytes, cap);
   return Trace(bytes, *BestWorkers(bytes, *layer), *layer);
+}
+
+std::vector<Partition> PartitionSearch::FastestOfEach() const {
+  const Table times = Run(Goal::kTime, 0);
+  const int layers = Layers();
+  std::vector<Partition> out;
+  for (int layer = limits_.stages > 0 ? layers : std::min(layers, 1); layer <= layers; ++layer) {
+    const std::optional<int> workers = BestWorkers(times, layer);
+    if (workers) out.push_back(Trace(times, *workers, layer));
+  }
+  return out;
 }
 
 std::optional<Partition> PartitionSearch::Smallest() const {

@@ -32,6 +32,9 @@ class PartitionSearch {
   // The shortest minibatch; among equals fewer bytes moved, less peak memory, fewer workers, fewer
   // stages, earlier cuts. nullopt if nothing fits.
   std::optional<Partition> Fastest() const;
+  // Of each possible number of stages the one with the least longest stage, ascending; one division
+  // altogether where time does not depend on their number.
+  std::vector<Partition> FastestOfEach() const;
   // The least peak memory, whatever the time and the limit. nullopt only if `stages` cannot be had.
   std::optional<Partition> Smallest() const;
 

@@ -8,7 +8,6 @@
 #include "common/graph/model.h"
 #include "common/graph/training_graph.h"
 #include "common/job/resolve.h"
-#include "common/schedule/schedules.h"
 #include "coordinator/store/job_files.h"
 
 namespace pipedream {
@@ -87,8 +86,6 @@ absl::StatusOr<CheckedJob> CheckJob(const JobSpec& spec, BlobStore* blobs,
                                     const std::string& data_root) {
   auto invalid = [](const absl::Status& status) { return Refuse(status, "INVALID_SPEC"); };
   if (absl::Status status = Validate(spec); !status.ok()) return invalid(status);
-  if (auto schedule = FindSchedule(spec.schedule); !schedule.ok())
-    return Refuse(schedule.status(), "UNKNOWN_SCHEDULE");
   auto files = JobFiles::Open(spec, blobs, data_root);
   if (!files.ok()) return invalid(files.status());
   PD_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, LoadModel(*files, spec));

@@ -35,6 +35,7 @@ grpc::Status CoordinatorService::ListJobs(grpc::ServerContext*, const v1::ListJo
     v1::Job* job = response->add_jobs();
     *job = ToProto(view.job != nullptr ? *view.job : stored);
     job->mutable_progress()->clear_curve();
+    job->mutable_spec()->clear_schedule_table();  // of up to a megabyte each
   }
   response->set_next_page_token(page->next_token);
   return grpc::Status::OK;

@@ -287,8 +287,11 @@ TEST_F(CommandLineTest, VerifyPrintsTheVerdictAndItsChecks) {
             "stash); replayed 7 of 90 minibatches in 1.5 s\n\n"
             "CHECK   RESULT  DETAIL\n"
             "losses  passed  equal bit for bit\n");
-  report.set_verified(false);
   report.clear_followed();
+  fake_.SetVerification(report);
+  ASSERT_EQ(Run({"verify", "j"}), 0);
+  EXPECT_THAT(out(), HasSubstr("promises flush, the run followed its table;"));
+  report.set_verified(false);
   report.mutable_checks(0)->set_outcome(v1::VerifyCheck::OUTCOME_FAILED);
   fake_.SetVerification(report);
   EXPECT_EQ(Run({"verify", "j"}), 104);

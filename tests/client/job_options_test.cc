@@ -112,6 +112,79 @@ TEST(JobOptions, PathsOfAJobFileAreRelativeToIt) {
   EXPECT_EQ(spec.model.path, "here.onnx");
 }
 
+TEST(JobOptions, RecomputeIsAWordOrNodesOneByOne) {
+  JobOptions options = Minimal();
+  options.settings.emplace_back("recompute", "stage");
+  ASSERT_OK_AND_ASSIGN(JobSpec spec, Build(options));
+  EXPECT_EQ(spec.recompute, (RecomputeSpec{true, {}}));
+  options.settings.emplace_back("recompute", "conv3");
+  options.settings.emplace_back("recompute", "block*/add");
+  options.settings.emplace_back("on_nonfinite", "skip");
+  ASSERT_OK_AND_ASSIGN(spec, Build(options));
+  EXPECT_EQ(spec.recompute, (RecomputeSpec{true, {"conv3", "block*/add"}}));
+  EXPECT_EQ(spec.on_nonfinite, OnNonFinite::kSkip);
+  options.settings.emplace_back("recompute", "none");
+  ASSERT_OK_AND_ASSIGN(spec, Build(options));
+  EXPECT_EQ(spec.recompute, RecomputeSpec());
+}
+
+class ScheduleFileOptions : public testing::Test {
+ protected:
+  ScheduleFileOptions() : folder_(testing::TempDir() + "/schedule_file_options") {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ + "/mine.csv") << kTable;
+    std::ofstream(folder_ + "/bad.csv") << "0F0,0B0\n1F0,what\n";
+    std::ofstream(folder_ + "/job.yaml")
+        << "{model: m.onnx, data: d, loss: mse, schedule_file: mine.csv}";
+  }
+  static constexpr char kTable[] = "0F0,0F1,,,0B0,0B1\n,1F0,1B0,1F1,1B1\n";
+  const std::string folder_;
+};
+
+TEST_F(ScheduleFileOptions, ItsContentBecomesPartOfTheJob) {
+  JobOptions options = Minimal();
+  options.settings.emplace_back("schedule_file", folder_ + "/mine.csv");
+  ASSERT_OK_AND_ASSIGN(JobSpec flag, Build(options));
+  JobOptions file;
+  file.file = folder_ + "/job.yaml";
+  ASSERT_OK_AND_ASSIGN(JobSpec key, Build(file));
+  for (const JobSpec& spec : {flag, key}) {
+    EXPECT_EQ(spec.schedule, "csv");
+    EXPECT_EQ(spec.schedule_table, kTable);
+    EXPECT_EQ(spec.schedule_file, "");
+    EXPECT_EQ(spec.microbatches, 2);
+  }
+}
+
+TEST_F(ScheduleFileOptions, FlagsAndSetsTakeTheFilesPlace) {
+  JobOptions options;
+  options.file = folder_ + "/job.yaml";
+  options.settings = {{"schedule", "1f1b"}};
+  ASSERT_OK_AND_ASSIGN(JobSpec spec, Build(options));
+  EXPECT_EQ(spec.schedule, "1f1b");
+  EXPECT_EQ(spec.schedule_table, "");
+  options.settings.clear();
+  options.sets = {"schedule=gpipe"};
+  ASSERT_OK_AND_ASSIGN(spec, Build(options));
+  EXPECT_EQ(spec.schedule, "gpipe");
+  options = Minimal();
+  options.settings.insert(options.settings.begin(), {"schedule", "gpipe"});
+  options.settings.emplace_back("schedule_file", folder_ + "/mine.csv");
+  EXPECT_THAT(Build(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr("--schedule and --schedule-file exclude")));
+}
+
+TEST_F(ScheduleFileOptions, FaultsNameTheFileAndThePlace) {
+  JobOptions options = Minimal();
+  options.settings.emplace_back("schedule_file", folder_ + "/bad.csv");
+  EXPECT_THAT(Build(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(folder_ + "/bad.csv: schedule CSV, row 2 cell 2")));
+  options.settings.back().second = folder_ + "/absent.csv";
+  EXPECT_THAT(Build(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(folder_ + "/absent.csv")));
+}
+
 TEST(JobOptions, RefusesWhatMakesNoJob) {
   struct Case {
     std::function<void(JobOptions*)> spoil;

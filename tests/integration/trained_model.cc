@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 #include "common/base/file.h"
 #include "common/base/status.h"
@@ -26,14 +27,20 @@ absl::StatusOr<std::map<std::string, std::string>> ReadInitialisers(const std::s
 }
 
 absl::StatusOr<SimulationOptions> SimulationOf(const v1::Job& job, const SmallJob& small) {
+  return SimulationOf(job, small, small.model());
+}
+
+absl::StatusOr<SimulationOptions> SimulationOf(const v1::Job& job, const SmallJob& small,
+                                               std::shared_ptr<const Model> model) {
   SimulationOptions options;
-  options.model = small.model();
+  options.model = std::move(model);
   PD_ASSIGN_OR_RETURN(options.spec, FromProto(job.spec()));
   PD_ASSIGN_OR_RETURN(options.run, FromProto(job.run()));
   PD_ASSIGN_OR_RETURN(Plan plan, FromProto(job.plan()));
   options.stage_of = plan.stage_of();
   options.replicas = plan.replicas();
   options.warmup = plan.warmup();
+  options.device_of = plan.device_of;
   options.train = small.train();
   if (options.run.evaluation_samples > 0) options.evaluation = small.evaluation();
   return options;
@@ -43,6 +50,10 @@ SimulationOptions OnOneStage(SimulationOptions options) {
   options.stage_of.assign(options.stage_of.size(), 0);
   options.replicas = {1};
   options.warmup.clear();
+  options.device_of.clear();
+  options.spec.schedule = "1f1b";
+  options.spec.schedule_table.clear();
+  options.spec.chunks = 0;
   return options;
 }
 

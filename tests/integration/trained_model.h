@@ -19,6 +19,10 @@ absl::StatusOr<std::map<std::string, std::string>> ReadInitialisers(const std::s
 // The job as it was resolved and planned, over the files of `small`.
 absl::StatusOr<SimulationOptions> SimulationOf(const v1::Job& job, const SmallJob& small);
 
+// The same, with another model.
+absl::StatusOr<SimulationOptions> SimulationOf(const v1::Job& job, const SmallJob& small,
+                                               std::shared_ptr<const Model> model);
+
 // The same job on one stage.
 SimulationOptions OnOneStage(SimulationOptions options);
 
@@ -27,7 +31,7 @@ SimulationOptions OnOneStage(SimulationOptions options);
 void ExpectBitEqual(const v1::Job& job, const std::string& exported_path,
                     const SimulationResult& simulated);
 
-// "2-1".
+// "2-1", whatever the devices.
 std::string ConfigOf(const v1::Job& job);
 
 }  // namespace pipedream

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "common/base/random.h"
 #include "common/base/status.h"
@@ -17,8 +19,8 @@ constexpr int64_t kClasses = 5;
 constexpr int64_t kPixels = 64;
 
 // Noise around one random image per class.
-void WriteSplit(const std::string& folder, const std::string& split, int64_t samples,
-                uint64_t seed) {
+void WriteSplit(const std::string& folder, const std::string& split, int64_t samples, uint64_t seed,
+                int64_t infinite = -1) {
   std::vector<float> x(samples * kPixels);
   std::vector<int64_t> y(samples);
   for (int64_t i = 0; i < samples; ++i) {
@@ -26,6 +28,9 @@ void WriteSplit(const std::string& folder, const std::string& split, int64_t sam
     for (int64_t k = 0; k < kPixels; ++k)
       x[i * kPixels + k] = UniformFloat(Philox(7, 2, y[i] * kPixels + k)[0]) +
                            0.5f * UniformFloat(Philox(seed, 3, i * kPixels + k)[0]);
+  }
+  if (infinite >= 0) {
+    std::fill_n(x.begin() + infinite * kPixels, kPixels, std::numeric_limits<float>::infinity());
   }
   WriteNpy(folder + "/" + split + "-x.npy", "<f4", fmt::format("({}, 1, 8, 8)", samples), x.data(),
            x.size() * sizeof(float));
@@ -63,7 +68,7 @@ SmallJob::SmallJob(const SmallJobOptions& options) {
   folder_ = (std::filesystem::temp_directory_path() / "small-job-XXXXXX").string();
   PIPEDREAM_CHECK(mkdtemp(folder_.data()) != nullptr);
   WriteModel(options, model_path());
-  WriteSplit(folder_, "train", options.train_samples, 11);
+  WriteSplit(folder_, "train", options.train_samples, 11, options.infinite_sample);
   WriteSplit(folder_, "test", options.evaluation_samples, 12);
   auto model = Model::Load(model_path());
   PIPEDREAM_CHECK(model.ok());

@@ -19,6 +19,7 @@ struct SmallJobOptions {
   bool dropout = true;
   int64_t train_samples = 37;
   int64_t evaluation_samples = 11;
+  int64_t infinite_sample = -1;  // one of the training data whose pixels are too large to train on
 };
 
 // Conv, (BatchNorm), ReLU, MaxPool, Conv, ReLU, Flatten, (Dropout), Linear, ReLU, Linear on 1x8x8

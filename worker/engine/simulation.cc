@@ -7,8 +7,8 @@
 
 #include "common/base/random.h"
 #include "common/base/status.h"
+#include "common/job/job_schedule.h"
 #include "common/job/stage_flow.h"
-#include "common/schedule/schedules.h"
 #include "worker/engine/stage_executor.h"
 #include "worker/engine/worker_state.h"
 #include "worker/transport/connector.h"
@@ -40,11 +40,7 @@ class Simulation {
 
  private:
   absl::Status Build() {
-    std::vector<StageProgram> programs = options_.programs;
-    if (programs.empty()) {
-      PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options_));
-      PD_ASSIGN_OR_RETURN(programs, MakePrograms(options_.spec.schedule, shape));
-    }
+    PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, SimulatedPrograms(options_));
     shape_ = programs[0].shape;
     for (StageProgram& program : programs) {
       auto worker = std::make_unique<SimulatedWorker>();
@@ -102,8 +98,8 @@ class Simulation {
       SimulatedWorker& worker = *workers_[w];
       worker.executor = std::make_unique<StageExecutor>(
           &worker.state->program, worker.state->pointers(), &worker.channels, &worker.monitor,
-          SystemClock(), worker.recorder.get());
-      if (!options_.recorders.empty()) worker.executor->RecordSpans(options_.recorders[w]);
+          SystemClock(), options_.recorders.empty() ? nullptr : options_.recorders[w],
+          worker.recorder.get());
     }
   }
 
@@ -216,7 +212,7 @@ class Simulation {
   absl::Status AddWeights(const StageState& stage, std::map<std::string, Tensor>* weights) const {
     PD_ASSIGN_OR_RETURN(auto own, stage.Export(*backend_));
     weights->merge(own);
-    for (const auto& [name, copy] : own) {  // what another stage or replica has, too
+    for (const auto& [name, copy] : own) {       // what another stage or replica has, too
       if (!std::ranges::equal(copy.bytes(), weights->at(name).bytes()))
         return Internal("'{}' of stage {} replica {} differs from the copy of another worker", name,
                         stage.stage, stage.replica);
@@ -238,11 +234,16 @@ class Simulation {
 }  // namespace
 
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options) {
-  ScheduleShape shape = MakeScheduleShape(options.run, options.replicas, options.warmup,
-                                          NeedsGlobalNorm(options.spec));
-  shape.device_of = options.device_of;
+  PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOfRun(options.spec, options.run, options.replicas,
+                                                      options.warmup, options.device_of));
   PD_RETURN_IF_ERROR(SetStageFlow(*options.model, options.spec, options.stage_of, &shape));
   return shape;
+}
+
+absl::StatusOr<std::vector<StageProgram>> SimulatedPrograms(const SimulationOptions& options) {
+  if (!options.programs.empty()) return options.programs;
+  PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOf(options));
+  return MakePrograms(options.spec, shape);
 }
 
 absl::StatusOr<SimulationResult> Simulate(const SimulationOptions& options) {

@@ -63,6 +63,9 @@ struct SimulationResult {
 // The shape of the simulated schedule. Errors: as SetStageFlow.
 absl::StatusOr<ScheduleShape> ShapeOf(const SimulationOptions& options);
 
+// What the simulated workers run, in the order of WorkersOf. Errors: as ShapeOf and MakePrograms.
+absl::StatusOr<std::vector<StageProgram>> SimulatedPrograms(const SimulationOptions& options);
+
 // A run that was stopped has no weights; losses and ledger go as far as each stage came, which may
 // be beyond the finished minibatches. kInternal "deadlock" with what every executor waits for,
 // should the table be wrong; kInternal if replicas, or stages that share a parameter, end up with

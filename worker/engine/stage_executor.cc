@@ -27,16 +27,17 @@ std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredT
 
 StageExecutor::StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                              WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                             LedgerRecorder* recorder)
+                             SpanRecorder* spans, LedgerRecorder* ledger)
     : program_(*program),
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
+      spans_(spans),
       cursor_(*program),
       after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
     runners_.emplace_back(stages[chunk], &channels->stages[chunk], channels->replicas.get(),
-                          monitor, clock, recorder == nullptr ? nullptr : recorder->of(chunk));
+                          monitor, clock, ledger == nullptr ? nullptr : ledger->of(chunk));
   const ScheduleShape& shape = program->shape;
   if (shape.global_norm) {
     const int capacity = static_cast<int>(NormLag(shape, program->policy)) + 4;

@@ -27,14 +27,11 @@ class StageExecutor {
  public:
   enum class Outcome { kProgress, kBlocked, kDone };
 
-  // `stages` and channels->stages are by chunk of the program. `recorder`, of these stages, notes
-  // what they do; null: nobody does.
+  // `stages` and channels->stages are by chunk of the program. `spans` is told of every instruction
+  // that has run, `ledger`, of these stages, of the weights that they use; null: nobody is.
   StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                 WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                LedgerRecorder* recorder = nullptr);
-
-  // `spans` is told of every instruction that runs from now on; null: nobody is. Before Run.
-  void RecordSpans(SpanRecorder* spans) { spans_ = spans; }
+                SpanRecorder* spans = nullptr, LedgerRecorder* ledger = nullptr);
 
   // Runs the next instruction if it can run, without blocking. Errors end the run; they carry a
   // reason (NON_FINITE_LOSS, NON_FINITE_GRADIENT, PEER_LOST ...) and name stage and operation.
@@ -77,7 +74,7 @@ class StageExecutor {
   WorkerChannels& channels_;
   StageMonitor& monitor_;
   Clock* const clock_;
-  SpanRecorder* spans_ = nullptr;
+  SpanRecorder* const spans_;
   std::vector<StageRunner> runners_;  // by chunk
   ProgramCursor cursor_;
 

@@ -1,5 +1,6 @@
-// What a stage replica is doing, for heartbeats and people. The executor writes, anyone reads.
-// Thread-safe; the lists are bounded: when nobody takes them, neighbouring points are merged.
+// What a worker's stage, or stages, are doing, for heartbeats and people. The executor writes,
+// anyone reads. Thread-safe; the lists are bounded: when nobody takes them, neighbouring points are
+// merged.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,14 @@
 namespace pipedream {
 
 struct StageCounters {
+  // Of the worker's first stage, if it has several: what its backward has finished is finished.
   int64_t forwards = 0;  // microbatches
   int64_t backwards = 0;
   int64_t updates = 0;
   int64_t skipped_updates = 0;  // because something was not finite
   int64_t undone_updates = 0;   // made before the norm was known, and made anew
-  double forward_s = 0;         // evaluation included
+  // Of all its stages.
+  double forward_s = 0;  // evaluation included
   double backward_s = 0;
   double step_s = 0;
   double wait_receive_s = 0;

@@ -230,7 +230,7 @@ absl::Status StageRunner::Forward(const Instruction& instruction) {
   }
   PD_RETURN_IF_ERROR(RunProgram(compiled.forward, KeyOf(instruction), share));
   if (compiled.loss.present) PD_RETURN_IF_ERROR(ReportLoss(compiled, samples));
-  monitor_.Count([](StageCounters& c) { ++c.forwards; });
+  if (instruction.chunk == 0) monitor_.Count([](StageCounters& c) { ++c.forwards; });
   return absl::OkStatus();
 }
 
@@ -324,7 +324,7 @@ void StageRunner::AddGradients(const Instruction& instruction, int64_t samples) 
                   filled - 1 - (instruction.microbatch.value() - begin), first);
   }
   ++contributions(update);
-  monitor_.Count([](StageCounters& c) { ++c.backwards; });
+  if (instruction.chunk == 0) monitor_.Count([](StageCounters& c) { ++c.backwards; });
 }
 
 int64_t StageRunner::UpdateOfMicrobatch(MicrobatchId microbatch) const {
@@ -402,8 +402,10 @@ absl::Status StageRunner::Update(const Instruction& instruction, double scale, b
   contributions(update) = 0;
   const int64_t held = weights.alive();
   monitor_.Count([&](StageCounters& c) {
-    ++c.updates;
-    if (skip) ++c.skipped_updates;
+    if (instruction.chunk == 0) {
+      ++c.updates;
+      if (skip) ++c.skipped_updates;
+    }
     c.versions_held = std::max(c.versions_held, held);
   });
   return absl::OkStatus();

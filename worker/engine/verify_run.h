@@ -19,7 +19,9 @@
 namespace pipedream {
 
 struct VerifyInputs {
-  SimulationOptions run;        // the job as it ran; programs, stop and interleaving are ignored
+  // The job as it ran; stop and interleaving are ignored. Programs, if given, are what its schedule
+  // promises.
+  SimulationOptions run;
   RunLedger ledger;             // that its workers wrote
   std::vector<LossSum> losses;  // that they reported, perhaps of several minibatches each
   std::string result_sha256;    // of the exported model

@@ -41,6 +41,11 @@ absl::StatusOr<std::unique_ptr<WorkerState>> BuildWorker(StageInputs inputs,
   if (expected.edges != shape.edges || expected.tied_stages != shape.tied_stages)
     return InvalidArgument(
         "the program's stages exchange other messages than the model's cut does");
+  if (inputs.spec.recompute.enabled) {
+    PD_ASSIGN_OR_RETURN(TrainingGraph training, BindTraining(*inputs.model, inputs.spec, 2));
+    inputs.recompute.enabled = true;
+    PD_ASSIGN_OR_RETURN(inputs.recompute.checkpoints, CheckpointNodes(inputs.spec, training));
+  }
   const int chunks = static_cast<int>(worker->program.stages().size());
   for (inputs.chunk = 0; inputs.chunk < chunks; ++inputs.chunk) {
     PD_ASSIGN_OR_RETURN(std::unique_ptr<StageState> stage, BuildStage(inputs, backend, device));

@@ -23,8 +23,9 @@ struct WorkerState {
   absl::StatusOr<std::map<std::string, Tensor>> Export(const KernelBackend& backend) const;
 };
 
-// BuildStage for every stage of `inputs.program`. Besides its errors: kInvalidArgument if the
-// program's shape has other edges or ties than the model gives.
+// BuildStage for every stage of `inputs.program`, with inputs.recompute as the spec wishes it if it
+// does. Besides its errors: kInvalidArgument if the program's shape has other edges or ties than
+// the model gives, CheckpointNodes'.
 absl::StatusOr<std::unique_ptr<WorkerState>> BuildWorker(StageInputs inputs,
                                                          const KernelBackend& backend,
                                                          Device* device);

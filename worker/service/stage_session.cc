@@ -10,6 +10,7 @@
 #include "common/codec/plan_codec.h"
 #include "common/codec/schedule_codec.h"
 #include "common/graph/safetensors.h"
+#include "common/job/job_schedule.h"
 #include "common/schedule/validate.h"
 #include "worker/service/open_channels.h"
 
@@ -62,13 +63,17 @@ absl::StatusOr<std::unique_ptr<WorkerState>> StageSession::Build() {
   inputs.stage_of = plan.stage_of();
   // The schedule follows from plan and run; the slice that was sent must be the one they imply.
   // (Who sends to whom follows from the model; BuildWorker sees to that.)
-  ScheduleShape shape =
-      MakeScheduleShape(inputs.run, plan.replicas(), plan.warmup(), NeedsGlobalNorm(inputs.spec));
-  shape.device_of = plan.device_of;
+  PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOfRun(inputs.spec, inputs.run, plan.replicas(),
+                                                      plan.warmup(), plan.device_of));
   shape.edges = inputs.program.shape.edges;
   shape.tied_stages = inputs.program.shape.tied_stages;
   if (inputs.program.shape != shape)
     return InvalidArgument("the program's shape does not follow from the job and its plan");
+  PD_ASSIGN_OR_RETURN(const JobSchedule schedule, ScheduleOf(inputs.spec));
+  if (inputs.program.policy != schedule.policy)
+    return InvalidArgument("the program's weight policy is {}, that of the job's schedule '{}' {}",
+                           PolicyName(inputs.program.policy), inputs.spec.schedule,
+                           PolicyName(schedule.policy));
   PD_RETURN_IF_ERROR(ValidateProgram(inputs.program));
 
   auto cancelled = [this] { return !abort_cause().ok(); };
@@ -111,7 +116,7 @@ absl::Status StageSession::Start() {
     return opened;
   }
   executor_ = std::make_unique<StageExecutor>(&stages->program, stages->pointers(), &channels_,
-                                              &monitor_, SystemClock(), recorder_.get());
+                                              &monitor_, SystemClock(), nullptr, recorder_.get());
   MutexLock lock(mutex_);
   report_.set_state(v1::StageReport::STATE_RUNNING);
   activity_ = Activity::kRunning;
@@ -243,6 +248,7 @@ bool StageSession::Report(v1::StageReport* report) {
   progress.set_microbatches_forward(counters.forwards);
   progress.set_microbatches_backward(counters.backwards);
   progress.set_updates(counters.updates);
+  progress.set_skipped_updates(counters.skipped_updates);
   progress.set_forward_s(counters.forward_s);
   progress.set_backward_s(counters.backward_s);
   progress.set_step_s(counters.step_s);

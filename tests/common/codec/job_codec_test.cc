@@ -47,6 +47,10 @@ JobSpec FullSpec() {
   spec.transport = "tcp";
   spec.replica_lr = false;
   spec.start_timeout_s = 12.5;
+  spec.on_nonfinite = OnNonFinite::kSkip;
+  spec.chunks = 2;
+  spec.schedule_table = "schedule 1f1b policy=flush\ns0.r0: F0 B0\n";
+  spec.recompute = {true, {"conv3", "block*/add"}};
   return spec;
 }
 
@@ -78,6 +82,21 @@ TEST(JobCodec, RoundTripsASpecWithEveryFieldSet) {
 TEST(JobCodec, RoundTripsTheDefaults) {
   ASSERT_OK_AND_ASSIGN(JobSpec back, FromProto(ToProto(JobSpec())));
   EXPECT_EQ(back, JobSpec());
+}
+
+TEST(JobCodec, ReadsJobsStoredBeforeTheChoiceOfNonFiniteValues) {
+  v1::JobSpec message = ToProto(JobSpec());
+  message.clear_on_nonfinite();
+  message.clear_recompute();
+  ASSERT_OK_AND_ASSIGN(JobSpec back, FromProto(message));
+  EXPECT_EQ(back, JobSpec());
+}
+
+TEST(JobCodec, CarriesATableOfAMegabyte) {
+  JobSpec spec = FullSpec();
+  spec.schedule_table.assign(kMaxScheduleTableBytes, 'x');
+  ASSERT_OK_AND_ASSIGN(JobSpec back, FromProto(ToProto(spec)));
+  EXPECT_EQ(back, spec);
 }
 
 TEST(JobCodec, WritesWordsForEnumerators) {
@@ -135,6 +154,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"negative_momentum",
                 [](v1::JobSpec* m) { m->mutable_optimizer()->set_momentum(-0.5); },
                 "OptimizerSpec.momentum: found -0.5"},
+        BadSpec{"unknown_nonfinite", [](v1::JobSpec* m) { m->set_on_nonfinite("ignore"); },
+                "JobSpec.on_nonfinite: unknown \"ignore\"; known are \"stop\", \"skip\""},
+        BadSpec{"negative_chunks", [](v1::JobSpec* m) { m->set_chunks(-2); }, "JobSpec.chunks"},
+        BadSpec{"endless_table",
+                [](v1::JobSpec* m) {
+                  m->set_schedule_table(std::string(kMaxScheduleTableBytes + 1, 'x'));
+                },
+                "JobSpec.schedule_table: found 1048577 bytes"},
+        BadSpec{"endless_recompute",
+                [](v1::JobSpec* m) {
+                  for (int i = 0; i < 10'001; ++i) m->mutable_recompute()->add_checkpoints("x");
+                },
+                "JobSpec.recompute.checkpoints: found 10003 entries"},
         BadSpec{"unknown_optimizer",
                 [](v1::JobSpec* m) { m->mutable_optimizer()->set_kind("lion"); },
                 "OptimizerSpec.kind: unknown \"lion\"; known are \"sgd\", \"adam\", \"adamw\""},

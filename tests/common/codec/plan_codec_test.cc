@@ -46,6 +46,8 @@ Plan FullPlan() {
                          {1, 2, 3, 4, 5, 6}});
   plan.stages.push_back(
       {5, 7, "fc1", "fc3", {"w-3"}, 1, 1, 0.4, 0, 0, 3000, 0, {7, 8, 9, 10, 11, 12}});
+  plan.device_of = {1, 0};
+  plan.own_warmup = true;
   plan.step_s = 0.5;
   plan.bubble = 0.25;
   plan.alternatives = {{"data parallel", "3", 0.75, "gradients take 0.5 s"}};

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/job/job_schedule.h"
 #include "common/job/job_spec.h"
 #include "common/job/nearest_name.h"
 #include "tests/support/status_matchers.h"
@@ -54,6 +55,9 @@ workers: 4
 max_replicas: 3
 warmup: [2, 0]
 transport: tcp
+chunks: 1
+on_nonfinite: skip
+recompute: [conv3, "block*/add"]
 replica_lr: false
 start_timeout: 10m
 )";
@@ -96,6 +100,9 @@ JobSpec Full() {
   spec.max_replicas = 3;
   spec.warmup = {2, 0};
   spec.transport = "tcp";
+  spec.chunks = 1;
+  spec.on_nonfinite = OnNonFinite::kSkip;
+  spec.recompute = {true, {"conv3", "block*/add"}};
   spec.replica_lr = false;
   spec.start_timeout_s = 600;
   return spec;
@@ -116,6 +123,52 @@ TEST(JobYamlTest, FormatIsReadBackAsTheSameJob) {
     ASSERT_OK(again);
     EXPECT_EQ(*again, spec) << text;
     EXPECT_THAT(text, HasSubstr("lr: 0.1\n"));
+  }
+}
+
+TEST(JobYamlTest, RecomputeIsAWordOrAList) {
+  const std::pair<const char*, RecomputeSpec> cases[] = {
+      {"recompute: none", {}},
+      {"recompute: stage", {true, {}}},
+      {"recompute: [none]", {true, {"none"}}},
+  };
+  for (const auto& [text, want] : cases) {
+    ASSERT_OK_AND_ASSIGN(JobSpec spec, ParseJobYaml(text, "j.yaml"));
+    EXPECT_EQ(spec.recompute, want) << text;
+    ASSERT_OK_AND_ASSIGN(JobSpec again, ParseJobYaml(FormatJobYaml(spec), "again"));
+    EXPECT_EQ(again, spec) << text;
+  }
+}
+
+constexpr std::string_view kTable =
+    "schedule forward_doubling policy=flush replicas=1,1 microbatches=2\n"
+    "s0.r0: F0 F1 B0 B1\n"
+    "s1.r0: F0 B0 F1 B1\n";
+
+TEST(JobYamlTest, AScheduleOfOnesOwnNamesItselfAndSaysTheMicrobatches) {
+  ASSERT_OK_AND_ASSIGN(
+      JobSpec spec,
+      ParseJobYaml("model: m.onnx\nschedule_table: |\n"
+                   "  schedule forward_doubling policy=flush replicas=1,1 microbatches=2\n"
+                   "  s0.r0: F0 F1 B0 B1\n"
+                   "  s1.r0: F0 B0 F1 B1\n",
+                   "j.yaml"));
+  EXPECT_EQ(spec.schedule, "forward_doubling");
+  EXPECT_EQ(spec.schedule_table, kTable);
+  EXPECT_EQ(spec.microbatches, 2);
+  ASSERT_OK_AND_ASSIGN(JobSpec file, ParseJobYaml("schedule_file: tables/mine.csv", "j.yaml"));
+  EXPECT_EQ(file.schedule_file, "tables/mine.csv");
+  EXPECT_EQ(file.schedule_table, "");
+}
+
+TEST(JobYamlTest, TablesOfAnyFormAreReadBackAsTheyWere) {
+  for (const std::string_view text :
+       {kTable.data(), "0F0,0B0\n", "0F0,0B0", "0F0,0B0\n\n", "  0F0,0B0\r\n", "\t\n0F0,,0B0\n",
+        "\"0F0\",\"0B0\"\n", "0F0,,,1F0,1B0,0B0\n"}) {
+    JobSpec spec;
+    ASSERT_OK(SetScheduleTable(std::string(text), "text", &spec));
+    ASSERT_OK_AND_ASSIGN(JobSpec again, ParseJobYaml(FormatJobYaml(spec), "again"));
+    EXPECT_EQ(again, spec) << FormatJobYaml(spec);
   }
 }
 
@@ -141,6 +194,13 @@ TEST(JobYamlTest, NamesLineFieldAndRemedyOfEveryFault) {
       {"data:\n  train:\n    x: {fil: a}\n",
        "j.yaml:3: data.train.x.fil: unknown key; did you mean 'file'?"},
       {"data: {valid: {x: a}}", "data.valid: unknown key"},
+      {"recompute: conv3", "j.yaml:1: recompute: 'conv3' is unknown; did you mean"},
+      {"recompute: []", "j.yaml:1: recompute: is an empty list; say stage"},
+      {"recompute: {a: b}", "recompute: must be none, stage or a list of node names"},
+      {"on_nonfinite: ignore", "j.yaml:1: on_nonfinite: 'ignore' is unknown"},
+      {"model: a\nschedule: 1f1b\nschedule_file: b.csv",
+       "j.yaml:2: schedule: schedule, schedule_file and schedule_table exclude each other"},
+      {"model: a\nschedule_table: \"0F0,0F0\"", "j.yaml:2: schedule_table: schedule: "},
       {"epochs: many", "j.yaml:1: epochs: 'many' is not a whole number"},
       {"epochs: 3.5", "epochs: '3.5' is not a whole number"},
       {"epochs: 99999999999999999999", "epochs: '99999999999999999999' is not a whole number"},
@@ -170,7 +230,7 @@ TEST(JobYamlTest, NamesLineFieldAndRemedyOfEveryFault) {
       {"a: 1\n---\nb: 2", "holds 2 YAML documents"},
       {"a: [1", "not valid YAML"},
       {"? [a, b]\n: 1", "must be a single value"},
-      {std::string(2 << 20, 'a'), "too long"},
+      {std::string(5 << 20, 'a'), "too long"},
       {std::string(100000, '['), "not valid YAML"},
   };
   for (const Case& c : cases) {

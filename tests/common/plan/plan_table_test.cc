@@ -61,6 +61,32 @@ TEST(PlanTableTest, ShowsStagesMemoryPredictionAlternativesAndWarnings) {
   EXPECT_THAT(text, HasSubstr("Warning: bound by the network\n"));
 }
 
+TEST(PlanTableTest, SaysWhichDeviceHasWhichStages) {
+  Plan plan = Sample();
+  plan.stages.push_back(plan.stages[1]);
+  plan.stages[2].first_node = plan.stages[2].last_node = 13;
+  plan.stages[0].workers = {"w0"};
+  plan.stages[2].workers = {"w0"};
+  plan.device_of = {0, 1, 0};
+  EXPECT_EQ(plan.config(), "1-1-1 on 2 devices");
+  EXPECT_EQ(plan.devices(), 2);
+  EXPECT_EQ(plan.workers(), 2);
+  const std::string text = FormatPlanTable(plan);
+  EXPECT_THAT(text, HasSubstr("Plan 1-1-1 on 2 devices: 3 stages on 2 workers, schedule"));
+  EXPECT_THAT(text, HasSubstr("stage  device  nodes  replicas"));
+  EXPECT_THAT(text, HasSubstr("\n0      0       0-11          1"));
+  EXPECT_THAT(text, HasSubstr("\n2      0       13-13         1"));
+  plan.device_of = {0, 0, 0};
+  EXPECT_EQ(plan.config(), "1-1-1 on 1 device");
+}
+
+TEST(PlanTest, WarmUpIsLeftToTheScheduleWhereThePlanSaysSo) {
+  Plan plan = Sample();
+  EXPECT_EQ(plan.warmup(), (std::vector<int>{1, 0}));
+  plan.own_warmup = true;
+  EXPECT_TRUE(plan.warmup().empty());
+}
+
 TEST(PlanTableTest, StaysWithinAHundredColumns) {
   Plan plan = Sample();
   plan.stages[0].workers.clear();

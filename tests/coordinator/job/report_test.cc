@@ -33,6 +33,29 @@ TEST(Report, CountsOnceHoweverOftenItsAnswerWasLost) {
   EXPECT_EQ(s.Seen("a").progress.evaluations[0].samples, 4);
 }
 
+TEST(Report, TellsOfSkippedUpdatesWheneverTheirNumberHasDoubled) {
+  Scenario s;
+  s.BringTo("a", JobState::kRunning);
+  const auto events = [&] { return s.machine.Find("a")->last_sequence; };
+  const int64_t before = events();
+  const auto report = [&](const std::string& worker, int64_t updates, int64_t skipped) {
+    StageReported report{.ref = {"a", 1}, .worker_id = worker};
+    report.progress.status.updates = updates;
+    report.progress.status.skipped_updates = skipped;
+    s.On(report);
+  };
+  report("w1", 4, 0);
+  EXPECT_EQ(events(), before);
+  report("w1", 5, 1);
+  EXPECT_EQ(events(), before + 1);
+  report("w2", 5, 1);  // the same update, by another stage
+  EXPECT_EQ(events(), before + 1);
+  for (int64_t skipped = 2; skipped <= 8; ++skipped) report("w1", 10 + skipped, skipped);
+  EXPECT_EQ(events(), before + 4) << "at 1, 2, 4 and 8";
+  s.After(1);
+  EXPECT_EQ(s.Seen("a").progress.stages[0].skipped_updates, 8);
+}
+
 // Whoever waited in vain does not know who was to blame.
 TEST(Report, TimeOutsLookForTheFirstCause) {
   Scenario s;

@@ -7,25 +7,16 @@
 #include <utility>
 
 #include "common/schedule/schedules.h"
-#include "examples/models/onnx_writer.h"
 #include "tests/support/small_job.h"
+#include "tests/support/small_models.h"
 #include "tests/support/status_matchers.h"
 #include "worker/engine/simulation.h"
 
 namespace pipedream {
 namespace {
 
-// relu1 is read by conv2, by the first and by the second addition.
 std::shared_ptr<const Model> SkipModel(const std::string& folder) {
-  OnnxWriter w("skips", {1, 8, 8}, 4);
-  std::string relu1 =
-      w.Relu("relu1", w.BatchNorm("bn1", w.Conv("conv1", "x", 1, 4, 3, 1, 1, true), 4));
-  std::string x = w.Relu("relu2", w.Conv("conv2", relu1, 4, 4, 3, 1, 1, true));
-  x = w.Dropout("drop", w.Add("add1", x, relu1), 0.25f);
-  x = w.Relu("relu3", w.BatchNorm("bn3", w.Conv("conv3", x, 4, 4, 3, 1, 1, false), 4));
-  x = w.Flatten("flatten", w.MaxPool("pool", w.Add("add2", x, relu1), 2, 2, 0));
-  EXPECT_TRUE(w.Write(w.Linear("fc", x, 64, 5), 5, folder + "/skips.onnx"));
-  auto model = Model::Load(folder + "/skips.onnx");
+  auto model = Model::Load(WriteSkipModel(folder));
   EXPECT_OK(model);
   return *model;
 }
@@ -141,6 +132,18 @@ TEST_P(StageExecutorTest, ComputingAgainChangesNothing) {
   options.recompute.checkpoints = {NodeId(3), NodeId(7)};
   ASSERT_OK_AND_ASSIGN(SimulationResult checkpoints, Simulate(options));
   ExpectBitEqual(kept, checkpoints);
+
+  // As a job says it.
+  options.recompute = {};
+  options.spec.recompute = {true, {"pool*", "relu2"}};
+  ASSERT_OK_AND_ASSIGN(SimulationResult spec, Simulate(options));
+  ExpectBitEqual(kept, spec);
+  EXPECT_LT(spec.memory_bytes, kept.memory_bytes);
+  options.spec.recompute.checkpoints = {"pol1"};
+  EXPECT_THAT(Simulate(options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("recompute: no node of the model is called 'pol1'; did "
+                                          "you mean 'pool1'?")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, StageExecutorTest,

@@ -8,6 +8,7 @@
 
 #include "common/base/file.h"
 #include "common/base/sha256.h"
+#include "common/schedule/schedules.h"
 #include "tests/support/small_job.h"
 #include "tests/support/status_matchers.h"
 
@@ -135,6 +136,36 @@ TEST(VerifyRunStepsTest, LossesMayBeReportedTogether) {
   ASSERT_OK_AND_ASSIGN(VerifyReport report, run.Verify());
   EXPECT_TRUE(report.verified()) << Checks(report);
   EXPECT_THAT(Checks(report), HasSubstr("losses passed: equal bit for bit in 10 of 10"));
+}
+
+// A schedule of the user's own has no formula; its table says what it promises. Here stage 0 keeps
+// the version that it has read for one microbatch longer than the rule would.
+TEST(VerifyRunTableTest, ATableIsItsOwnPromise) {
+  TrainedRun run("pipedream");
+  SimulationOptions& options = run.inputs().run;
+  options.evaluation = nullptr;
+  options.run.evaluation_samples = 0;
+  ASSERT_OK_AND_ASSIGN(std::vector<StageProgram> programs, SimulatedPrograms(options));
+  std::vector<Instruction> flat = Unroll(programs[0]);
+  for (Instruction& instruction : flat) {
+    if ((instruction.op == Op::kForward || instruction.op == Op::kBackward) &&
+        instruction.microbatch == MicrobatchId(6))
+      instruction.version = WeightVersion(3);
+  }
+  programs[0].blocks = {{1, 0, 0, 0, 0, flat}};
+  options.programs = programs;
+  ASSERT_OK(run.Train());
+  ASSERT_OK_AND_ASSIGN(VerifyReport report, run.Verify());
+  EXPECT_THAT(Checks(report), HasSubstr("semantics FAILED: left stash at stage 0 replica 0, "
+                                        "microbatch 6: its forward reads version 3, expected "
+                                        "version 4"))
+      << "pipedream has a formula";
+  options.spec.schedule = "my own";
+  ASSERT_OK_AND_ASSIGN(report, run.Verify());
+  EXPECT_TRUE(report.verified()) << Checks(report);
+  EXPECT_THAT(report.followed, testing::IsEmpty());
+  EXPECT_THAT(Checks(report), HasSubstr("semantics passed: followed the table, which is no stash "
+                                        "by the rule"));
 }
 
 TEST(VerifyRunDepartureTest, NamesTheSemanticsThatTheRunFollowedInstead) {

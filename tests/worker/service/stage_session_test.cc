@@ -200,6 +200,12 @@ TEST_F(StageSessionTest, AForeignProgramIsRefused) {
   StageSession session(resources_, request);
   EXPECT_EQ(session.Prepare().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(device_->allocated_bytes(), 0);
+  // The same numbers, but other weights.
+  request = job_.Request(0, {connector_->address()});
+  request.mutable_program()->set_policy("vsync");
+  StageSession other(resources_, request);
+  EXPECT_THAT(other.Prepare(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        HasSubstr("the program's weight policy is vsync")));
 }
 
 }  // namespace
