@@ -108,6 +108,9 @@ TEST_F(SchedulesTest, SynchronousOnes) {
     ASSERT_NO_FATAL_FAILURE(TrainSynchronously(
         "1-1-1", {"--schedule", schedule, "--microbatches", "4", "--stages", "3"}));
   }
+  // Every update is made before its norm is known, and taken back.
+  ASSERT_NO_FATAL_FAILURE(TrainSynchronously("1-1-1", {"--schedule", "zb_h2", "--microbatches", "4",
+                                                       "--stages", "3", "--clip-norm", "0.5"}));
   // The sum over replicas has another order than one process's.
   ASSERT_NO_FATAL_FAILURE(Train("3", {"--schedule", "data_parallel", "--microbatches", "4"}));
   // Forwards in pairs.

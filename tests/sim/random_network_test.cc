@@ -55,12 +55,12 @@ class NetworkTest : public testing::TestWithParam<SchedulePolicy> {
     spec.schedule = GetParam().schedule;
     spec.seed = seed;
     spec.epochs = random.Between(1, 2);
-    spec.learning_rate.base = 0.02;
+    spec.learning_rate.base = 0.002;  // no training may blow up and differences with it
     if (!shared && random.Chance(2)) {
       spec.optimizer.kind = OptimizerKind::kAdamW;
-      spec.learning_rate.base = 0.002;
+      spec.learning_rate.base = 0.0005;
     } else {
-      spec.optimizer.momentum = 0.9;
+      spec.optimizer.momentum = 0.5;
     }
     if (random.Chance(2)) spec.optimizer.clip_norm = 0.5;
     network_.emplace(draw.data);
