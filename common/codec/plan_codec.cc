@@ -34,8 +34,8 @@ absl::StatusOr<MemoryPrediction> FromProto(const v1::MemoryPrediction& message) 
 
 v1::PlanStage ToProto(const PlanStage& stage) {
   v1::PlanStage message;
-  message.set_first_node(stage.first_node);
-  message.set_last_node(stage.last_node);
+  message.mutable_nodes()->Assign(stage.nodes.begin(), stage.nodes.end());
+  message.set_recompute(stage.recompute);
   message.set_first_node_name(stage.first_node_name);
   message.set_last_node_name(stage.last_node_name);
   message.mutable_workers()->Assign(stage.workers.begin(), stage.workers.end());
@@ -52,8 +52,9 @@ v1::PlanStage ToProto(const PlanStage& stage) {
 
 absl::StatusOr<PlanStage> FromProto(const v1::PlanStage& message) {
   FieldCheck check("PlanStage");
-  check.Int32("first_node", message.first_node());
-  check.Int32("last_node", message.last_node(), message.first_node());
+  check.Require("nodes", message.nodes_size() > 0, "at least one node");
+  for (int i = 1; i < message.nodes_size(); ++i)
+    check.Require("nodes", message.nodes(i) > message.nodes(i - 1), "nodes, ascending");
   check.Text("first_node_name", message.first_node_name());
   check.Text("last_node_name", message.last_node_name());
   check.Listed("workers", message.workers_size(), 10'000);
@@ -66,8 +67,8 @@ absl::StatusOr<PlanStage> FromProto(const v1::PlanStage& message) {
   check.Count("sent_bytes", message.sent_bytes());
   PD_RETURN_IF_ERROR(check.status());
   PlanStage stage;
-  stage.first_node = message.first_node();
-  stage.last_node = message.last_node();
+  stage.nodes.assign(message.nodes().begin(), message.nodes().end());
+  stage.recompute = message.recompute();
   stage.first_node_name = message.first_node_name();
   stage.last_node_name = message.last_node_name();
   stage.workers.assign(message.workers().begin(), message.workers().end());
@@ -88,6 +89,7 @@ v1::PlanAlternative ToProto(const PlanAlternative& alternative) {
   message.set_config(alternative.config);
   message.set_step_s(alternative.step_s);
   message.set_reason(alternative.reason);
+  message.set_bottleneck_s(alternative.bottleneck_s);
   return message;
 }
 
@@ -95,9 +97,33 @@ absl::StatusOr<PlanAlternative> FromProto(const v1::PlanAlternative& message) {
   FieldCheck check("PlanAlternative");
   check.Text("name", message.name()).Text("config", message.config());
   check.Text("reason", message.reason(), 65536).NotNegative("step_s", message.step_s());
+  check.NotNegative("bottleneck_s", message.bottleneck_s());
   PD_RETURN_IF_ERROR(check.status());
-  return PlanAlternative{message.name(), message.config(), message.step_s(), message.reason()};
+  return PlanAlternative{message.name(), message.config(), message.step_s(),
+                         message.bottleneck_s(), message.reason()};
 }
+
+namespace {
+
+// Every node is in one stage.
+absl::Status CheckNodes(const std::vector<PlanStage>& stages) {
+  size_t count = 0;
+  for (const PlanStage& stage : stages) count += stage.nodes.size();
+  std::vector<bool> placed(count);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (const int node : stages[s].nodes) {
+      if (node < 0 || static_cast<size_t>(node) >= count || placed[node]) {
+        return InvalidArgument(
+            "Plan.stages[{}].nodes: found {}, expected each of the nodes 0 to {} in one stage", s,
+            node, count - 1);
+      }
+      placed[node] = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 v1::Plan ToProto(const Plan& plan) {
   v1::Plan message;
@@ -106,6 +132,10 @@ v1::Plan ToProto(const Plan& plan) {
   AppendAll(plan.stages, message.mutable_stages());
   message.set_step_s(plan.step_s);
   message.set_bubble(plan.bubble);
+  message.set_bottleneck_s(plan.bottleneck_s);
+  message.set_optimality_gap(plan.optimality_gap);
+  message.set_moved_bytes(plan.moved_bytes);
+  message.set_data_parallel_bytes(plan.data_parallel_bytes);
   AppendAll(plan.alternatives, message.mutable_alternatives());
   message.mutable_warnings()->Assign(plan.warnings.begin(), plan.warnings.end());
   message.set_planning_s(plan.planning_s);
@@ -119,6 +149,10 @@ absl::StatusOr<Plan> FromProto(const v1::Plan& message) {
   check.Text("schedule", message.schedule()).Text("rule", message.rule());
   check.NotNegative("step_s", message.step_s()).Finite("bubble", message.bubble());
   check.NotNegative("planning_s", message.planning_s());
+  check.NotNegative("bottleneck_s", message.bottleneck_s());
+  check.NotNegative("optimality_gap", message.optimality_gap());
+  check.Count("moved_bytes", message.moved_bytes());
+  check.Count("data_parallel_bytes", message.data_parallel_bytes());
   check.Listed("warnings", message.warnings_size(), 10'000);
   for (const std::string& warning : message.warnings()) check.Text("warnings", warning, 65536);
   PD_RETURN_IF_ERROR(check.status());
@@ -135,22 +169,13 @@ absl::StatusOr<Plan> FromProto(const v1::Plan& message) {
   plan.device_of.assign(message.device_of().begin(), message.device_of().end());
   PD_RETURN_IF_ERROR(
       ReadAll(message.alternatives(), "Plan.alternatives", &plan.alternatives, 10'000));
-  int next = 0;
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    if (plan.stages[s].first_node != next) {
-      return InvalidArgument(
-          "Plan.stages[{}].first_node: found {}, expected {}, the node after "
-          "the stage before it",
-          s, plan.stages[s].first_node, next);
-    }
-    // The largest index would overflow; no graph has that many nodes.
-    FieldCheck bound("Plan.stages", static_cast<int64_t>(s));
-    bound.Count("last_node", plan.stages[s].last_node, 0, 100'000'000);
-    PD_RETURN_IF_ERROR(bound.status());
-    next = plan.stages[s].last_node + 1;
-  }
+  PD_RETURN_IF_ERROR(CheckNodes(plan.stages));
   plan.step_s = message.step_s();
   plan.bubble = message.bubble();
+  plan.bottleneck_s = message.bottleneck_s();
+  plan.optimality_gap = message.optimality_gap();
+  plan.moved_bytes = message.moved_bytes();
+  plan.data_parallel_bytes = message.data_parallel_bytes();
   plan.warnings.assign(message.warnings().begin(), message.warnings().end());
   plan.planning_s = message.planning_s();
   return plan;

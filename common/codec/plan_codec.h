@@ -1,5 +1,5 @@
 // Profile, topology and plan messages <-> common/plan values. FromProto: kInvalidArgument names the
-// field; indices are in range, stages follow each other without gap, every stage has a worker.
+// field; indices are in range, every node is in one stage, every stage has a worker.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,11 +13,15 @@ namespace pipedream {
 
 v1::NodeProfile ToProto(const NodeProfile& node);
 absl::StatusOr<NodeProfile> FromProto(const v1::NodeProfile& message);
+v1::ProfileTensor ToProto(const ProfileTensor& tensor);
+absl::StatusOr<ProfileTensor> FromProto(const v1::ProfileTensor& message);
 v1::Profile ToProto(const Profile& profile);
 absl::StatusOr<Profile> FromProto(const v1::Profile& message);
 
 v1::DeviceInfo ToProto(const DeviceInfo& device);
 absl::StatusOr<DeviceInfo> FromProto(const v1::DeviceInfo& message);
+v1::PortInfo ToProto(const PortInfo& port);
+absl::StatusOr<PortInfo> FromProto(const v1::PortInfo& message);
 v1::LinkInfo ToProto(const LinkInfo& link);
 absl::StatusOr<LinkInfo> FromProto(const v1::LinkInfo& message);
 v1::ClusterTopology ToProto(const ClusterTopology& topology);

@@ -7,11 +7,42 @@
 
 namespace pipedream {
 
-std::vector<CutInfo> PrefixCuts(const TrainingGraph& training) {
-  int count = std::max(training.forward_nodes - 1, 0);
+namespace {
+
+std::vector<ValueFlow> FlowByPosition(const TrainingGraph& training) {
   std::vector<int> position(training.forward_nodes);
   std::iota(position.begin(), position.end(), 0);
-  std::vector<ValueFlow> flow = FlowOf(training, PlacesOf(training, position, SumPlace::kFirst));
+  return FlowOf(training, PlacesOf(training, position, SumPlace::kFirst));
+}
+
+}  // namespace
+
+std::vector<CrossingTensor> CrossingTensors(const TrainingGraph& training) {
+  std::vector<CrossingTensor> out;
+  const std::vector<ValueFlow> flow = FlowByPosition(training);
+  for (size_t i = 0; i < flow.size(); ++i) {
+    if (training.graph.values()[i].kind != ValueKind::kComputed) continue;
+    CrossingTensor tensor{ValueId(static_cast<int32_t>(i)), flow[i].made, flow[i].read,
+                          flow[i].gradient};
+    std::erase(tensor.readers, tensor.made);
+    if (!tensor.readers.empty()) out.push_back(std::move(tensor));
+  }
+  return out;
+}
+
+std::vector<std::vector<int>> TiedNodes(const TrainingGraph& training) {
+  std::vector<std::vector<int>> out;
+  const std::vector<ValueFlow> flow = FlowByPosition(training);
+  for (size_t i = 0; i < flow.size(); ++i) {
+    if (training.graph.values()[i].kind == ValueKind::kParameter && flow[i].read.size() > 1)
+      out.push_back(flow[i].read);
+  }
+  return out;
+}
+
+std::vector<CutInfo> PrefixCuts(const TrainingGraph& training) {
+  int count = std::max(training.forward_nodes - 1, 0);
+  std::vector<ValueFlow> flow = FlowByPosition(training);
 
   // Changes of the sums from one cut to the next; a value counts for the cuts [from, to).
   std::vector<CutInfo> cuts(count + 1);

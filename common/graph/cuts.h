@@ -20,6 +20,19 @@ struct CutInfo {
   bool operator==(const CutInfo&) const = default;
 };
 
+// What goes between stages if they part the nodes that make and read it. Forward nodes; a gradient
+// is made where its value is read, and goes back to where that was made.
+struct CrossingTensor {
+  ValueId value = kNoValue;
+  int made = 0;
+  std::vector<int> readers;  // ascending, without `made`
+  bool gradient = false;
+};
+// In order of the values.
+std::vector<CrossingTensor> CrossingTensors(const TrainingGraph& training);
+// The readers of each parameter that has several, ascending.
+std::vector<std::vector<int>> TiedNodes(const TrainingGraph& training);
+
 // One entry per forward node but the last.
 std::vector<CutInfo> PrefixCuts(const TrainingGraph& training);
 

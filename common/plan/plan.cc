@@ -7,6 +7,18 @@
 
 namespace pipedream {
 
+std::string PlanStage::node_ranges() const {
+  std::string out;
+  for (size_t i = 0; i < nodes.size();) {
+    size_t last = i;
+    while (last + 1 < nodes.size() && nodes[last + 1] == nodes[last] + 1) ++last;
+    if (!out.empty()) out += ", ";
+    out += last == i ? fmt::format("{}", nodes[i]) : fmt::format("{}-{}", nodes[i], nodes[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
 std::vector<int> Plan::replicas() const {
   std::vector<int> out;
   for (const PlanStage& stage : stages) out.push_back(stage.replicas());
@@ -38,9 +50,11 @@ std::vector<int> Plan::warmup() const {
 }
 
 std::vector<int> Plan::stage_of() const {
-  std::vector<int> out;
+  size_t count = 0;
+  for (const PlanStage& stage : stages) count += stage.nodes.size();
+  std::vector<int> out(count);
   for (size_t s = 0; s < stages.size(); ++s)
-    out.resize(stages[s].last_node + 1, static_cast<int>(s));
+    for (const int node : stages[s].nodes) out[node] = static_cast<int>(s);
   return out;
 }
 

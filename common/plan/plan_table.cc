@@ -62,7 +62,7 @@ std::string StageTable(const Plan& plan) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const PlanStage& stage = plan.stages[s];
     const bool last = s + 1 == plan.stages.size();
-    rows.push_back({fmt::format("{}", s), fmt::format("{}-{}", stage.first_node, stage.last_node),
+    rows.push_back({fmt::format("{}", s), stage.node_ranges(),
                     fmt::format("{}", stage.replicas()), Seconds(stage.compute_s),
                     Seconds(stage.sync_s), last ? "-" : Seconds(stage.send_s),
                     last ? "-" : FormatBytes(stage.sent_bytes), FormatBytes(stage.memory.total()),
@@ -90,7 +90,7 @@ std::string StageLines(const Plan& plan) {
   std::string out;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const PlanStage& stage = plan.stages[s];
-    const std::string nodes = stage.first_node == stage.last_node
+    const std::string nodes = stage.nodes.size() == 1
                                   ? stage.first_node_name
                                   : stage.first_node_name + " .. " + stage.last_node_name;
     out += Wrapped(fmt::format("stage {}: ", s),

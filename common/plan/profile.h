@@ -21,13 +21,20 @@ struct NodeProfile {
   int64_t output_bytes = 0;
   int64_t saved_bytes = 0;           // kept from forward to backward because of this node
   int64_t workspace_bytes = 0;       // temporaries while it runs
-  // The cut right after this node (in graph order):
-  bool legal_cut = true;             // false where it would part the readers of one parameter
-  int64_t cut_forward_bytes = 0;     // sent to the next stage per microbatch
-  int64_t cut_gradient_bytes = 0;    // sent back
   bool operator==(const NodeProfile&) const = default;
 
   double compute_s() const { return forward_s + input_gradient_s + weight_gradient_s + optimizer_s; }
+};
+
+// What goes from one stage to another if a cut has one of the `early` nodes before it and one of
+// the `late` ones behind it: made by the early one and read by the late ones, or, a gradient, made
+// by late ones (in parts, which are summed) and read by early ones.
+struct ProfileTensor {
+  std::vector<int> early;  // ascending; empty: a network input, made before all nodes
+  std::vector<int> late;   // ascending, at least one
+  int64_t bytes = 0;       // per microbatch
+  bool gradient = false;
+  bool operator==(const ProfileTensor&) const = default;
 };
 
 struct Profile {
@@ -36,7 +43,10 @@ struct Profile {
   int64_t microbatch_size = 0;
   int optimizer_state_tensors = 0;   // parameter-sized tensors the optimizer keeps
   double step_s = 0;                 // measured whole step on one device, forward to update
-  std::vector<NodeProfile> nodes;    // graph order
+  std::vector<NodeProfile> nodes;    // graph order: inputs of a node come from earlier ones
+  std::vector<ProfileTensor> tensors;
+  // Nodes that read one parameter; only some schedules can part them.
+  std::vector<std::vector<int>> ties;
   bool operator==(const Profile&) const = default;
 };
 

@@ -131,13 +131,18 @@ absl::StatusOr<Profile> ParsePublishedProfile(std::string_view text, std::string
     if (!graph[id].input) profile.nodes.push_back(graph[id].profile);
   }
   if (profile.nodes.empty()) return InvalidArgument("{}: has no nodes", file_name);
-  for (const auto& [id, node] : graph) {
-    int last = -1;
-    for (const int reader : node.readers) last = std::max(last, position[reader]);
-    for (int k = std::max(position[id], 0); k < last; ++k) {
-      profile.nodes[k].cut_forward_bytes += node.profile.output_bytes;
-      profile.nodes[k].cut_gradient_bytes += node.profile.output_bytes;
-    }
+  for (const int id : order) {
+    const PublishedNode& node = graph[id];
+    ProfileTensor tensor;
+    tensor.bytes = node.profile.output_bytes;
+    if (!node.input) tensor.early = {position[id]};
+    for (const int reader : node.readers) tensor.late.push_back(position[reader]);
+    std::ranges::sort(tensor.late);
+    tensor.late.erase(std::unique(tensor.late.begin(), tensor.late.end()), tensor.late.end());
+    if (tensor.late.empty() || tensor.bytes == 0) continue;
+    profile.tensors.push_back(tensor);
+    tensor.gradient = true;
+    profile.tensors.push_back(std::move(tensor));
   }
   for (const NodeProfile& node : profile.nodes) profile.step_s += node.compute_s();
   return profile;

@@ -12,9 +12,8 @@
 namespace pipedream {
 
 // Nodes in topological order (the smallest free id first), network inputs left out: they are free
-// and belong to the first stage, but what they give still counts in the cuts that it crosses. The
-// bytes of a cut are the outputs before it that are read after it, each once; gradients are as
-// large. The file does not know how the backward time is shared: all of it is `input_gradient_s`.
+// and belong to the first stage, but what they give still counts in the cuts that it crosses.
+// Gradients are as large as what they belong to, and go the same ways. The file does not know how the backward time is shared: all of it is `input_gradient_s`.
 // kInvalidArgument names the line and what is wrong with it, or the cycle.
 absl::StatusOr<Profile> ParsePublishedProfile(std::string_view text, std::string_view file_name);
 

@@ -7,7 +7,7 @@
 #include "common/job/job_schedule.h"
 #include "common/job/run_shape.h"
 #include "common/job/stage_flow.h"
-#include "coordinator/planner/planner.h"
+#include "common/planner/planner.h"
 
 namespace pipedream {
 

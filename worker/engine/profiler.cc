@@ -210,12 +210,15 @@ class Profiler {
           value.producer == kNoNode ? first_reader(saved.value) : origin(value.producer);
       node.saved_bytes += static_cast<int64_t>(saved.bytes);
     }
-    const std::vector<CutInfo> cuts = PrefixCuts(training_);
-    for (size_t n = 0; n < cuts.size(); ++n) {
-      nodes[n].legal_cut = cuts[n].legal();
-      nodes[n].cut_forward_bytes = cuts[n].forward_bytes;
-      nodes[n].cut_gradient_bytes = cuts[n].gradient_bytes;
+    for (const CrossingTensor& tensor : CrossingTensors(training_)) {
+      ProfileTensor crossing{{tensor.made},
+                             tensor.readers,
+                             graph.value(tensor.value).bytes(),
+                             tensor.gradient};
+      if (tensor.gradient) std::swap(crossing.early, crossing.late);
+      profile->tensors.push_back(std::move(crossing));
     }
+    profile->ties = TiedNodes(training_);
     const double scale = sum > 0 ? profile->step_s / sum : 1;
     for (NodeProfile& node : nodes)
       for (double* t :

@@ -1,4 +1,4 @@
-#include "coordinator/planner/play.h"
+#include "common/planner/play.h"
 
 #include <algorithm>
 

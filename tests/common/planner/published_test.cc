@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "common/plan/published_profile.h"
-#include "coordinator/planner/planner.h"
+#include "common/planner/planner.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/job/job_schedule.h"
-#include "coordinator/planner/planner.h"
+#include "common/planner/planner.h"
 
 namespace pipedream {
 

@@ -1,4 +1,4 @@
-#include "coordinator/planner/placement.h"
+#include "common/planner/placement.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "common/job/job_schedule.h"
 #include "common/schedule/simulate.h"
-#include "coordinator/planner/planner.h"
+#include "common/planner/planner.h"
 
 namespace pipedream {
 

@@ -1,4 +1,4 @@
-#include "coordinator/planner/check_request.h"
+#include "common/planner/check_request.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "coordinator/planner/candidates.h"
+#include "common/planner/candidates.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "coordinator/planner/check_request.h"
-#include "coordinator/planner/placement.h"
-#include "coordinator/planner/play.h"
-#include "coordinator/planner/straight.h"
+#include "common/planner/check_request.h"
+#include "common/planner/placement.h"
+#include "common/planner/play.h"
+#include "common/planner/straight.h"
 
 namespace pipedream {
 namespace {

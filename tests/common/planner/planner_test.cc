@@ -1,4 +1,4 @@
-#include "coordinator/planner/planner.h"
+#include "common/planner/planner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/planner/straight.h"
+#include "common/planner/straight.h"
 
 #include <algorithm>
 #include <limits>

@@ -22,6 +22,9 @@ struct PlanRequest {
   std::vector<Profile> profiles;
   // The workers that the job may use. memory_bytes 0 means that no limit is known.
   ClusterTopology topology;
+  // How candidates are compared: "measured"; or, to compare with the literature, "code", "paper" or
+  // "duplex", which know one bandwidth (the slowest) and equal workers.
+  std::string rule = "measured";
   std::string schedule = "pipedream";
   int chunks = 0;  // stages per device; 0, 1: the schedule's least
   // A schedule of the user's own, in place of `schedule`: it says stages, replicas and devices.
@@ -54,5 +57,12 @@ struct PlanRequest {
 // and what is possible. kResourceExhausted: no plan fits in memory; says what the best one needs,
 // of which stage, and what a worker has.
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
+
+// What a plan that was made before, or edited, would cost now. Of `plan` it takes the schedule, and
+// of each stage nodes, workers, warmup and recompute. Everything else is set anew. kInvalidArgument
+// names the stage and what does not fit: a worker that the topology lacks or that two stages use, a
+// node that reads from a later stage, a parameter whose readers are parted. kResourceExhausted: it
+// does not fit in memory.
+absl::StatusOr<Plan> EvaluatePlan(const PlanRequest& request, const Plan& plan);
 
 }  // namespace pipedream

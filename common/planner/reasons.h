@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/planner/candidates.h"
+#include "common/planner/candidates.h"
 
 namespace pipedream {
 

@@ -1,4 +1,4 @@
-#include "coordinator/planner/reasons.h"
+#include "common/planner/reasons.h"
 
 #include <fmt/format.h>
 

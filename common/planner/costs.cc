@@ -1,4 +1,4 @@
-#include "coordinator/planner/costs.h"
+#include "common/planner/costs.h"
 
 #include <algorithm>
 

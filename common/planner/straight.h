@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "coordinator/planner/costs.h"
+#include "common/planner/costs.h"
 
 namespace pipedream {
 

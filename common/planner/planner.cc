@@ -1,4 +1,4 @@
-#include "coordinator/planner/planner.h"
+#include "common/planner/planner.h"
 
 #include <fmt/ranges.h>
 
@@ -8,9 +8,9 @@
 
 #include "common/base/status.h"
 #include "common/base/units.h"
-#include "coordinator/planner/candidates.h"
-#include "coordinator/planner/check_request.h"
-#include "coordinator/planner/reasons.h"
+#include "common/planner/candidates.h"
+#include "common/planner/check_request.h"
+#include "common/planner/reasons.h"
 
 namespace pipedream {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/job/job_schedule.h"
-#include "coordinator/planner/costs.h"
-#include "coordinator/planner/planner.h"
-#include "coordinator/planner/search.h"
+#include "common/planner/costs.h"
+#include "common/planner/planner.h"
+#include "common/planner/search.h"
 
 namespace pipedream {
 

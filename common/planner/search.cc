@@ -1,4 +1,4 @@
-#include "coordinator/planner/search.h"
+#include "common/planner/search.h"
 
 #include <algorithm>
 #include <tuple>

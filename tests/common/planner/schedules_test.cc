@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/schedule/repeat_table.h"
-#include "coordinator/planner/planner.h"
+#include "common/planner/planner.h"
 #include "tests/support/status_matchers.h"
 
 namespace pipedream {
