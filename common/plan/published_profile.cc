@@ -139,7 +139,7 @@ absl::StatusOr<Profile> ParsePublishedProfile(std::string_view text, std::string
     for (const int reader : node.readers) tensor.late.push_back(position[reader]);
     std::ranges::sort(tensor.late);
     tensor.late.erase(std::unique(tensor.late.begin(), tensor.late.end()), tensor.late.end());
-    if (tensor.late.empty() || tensor.bytes == 0) continue;
+    if (tensor.late.empty()) continue;
     profile.tensors.push_back(tensor);
     tensor.gradient = true;
     profile.tensors.push_back(std::move(tensor));

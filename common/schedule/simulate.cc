@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 #include "common/base/status.h"
@@ -38,6 +39,8 @@ class Player {
         channels_(index_.size()),
         link_free_s_(workers_.size() * workers_.size()),
         last_arrival_s_(rules_.groups()),
+        out_free_s_(options.ports.size()),
+        in_free_s_(options.ports.size()),
         joined_(workers_.size()),
         clocks_(workers_.size()),
         retired_s_(shape.microbatches()) {
@@ -54,13 +57,23 @@ class Player {
   }
 
   absl::StatusOr<Simulation> Run() {
-    std::deque<int> ready(workers_.size());
-    std::iota(ready.begin(), ready.end(), 0);
+    // The worker whose clock is least goes on, by one instruction: messages that share a port are
+    // met in the order of their sending.
+    using Turn = std::pair<double, int>;
+    std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready;
+    std::vector<bool> queued(workers_.size());
+    const auto queue = [&](int worker) {
+      if (!queued[worker]) ready.emplace(clocks_[worker], worker);
+      queued[worker] = true;
+    };
+    for (size_t w = 0; w < workers_.size(); ++w) queue(static_cast<int>(w));
     while (!ready.empty()) {
-      int worker = ready.front();
-      ready.pop_front();
-      PD_RETURN_IF_ERROR(Advance(worker));
-      for (int woken : rules_.TakeWoken()) ready.push_back(woken);
+      const int worker = ready.top().second;
+      ready.pop();
+      queued[worker] = false;
+      PD_ASSIGN_OR_RETURN(const bool more, Advance(worker));
+      for (int woken : rules_.TakeWoken()) queue(woken);
+      if (more) queue(worker);
     }
     for (size_t w = 0; w < workers_.size(); ++w) {
       if (streams_[w].done()) continue;
@@ -72,9 +85,10 @@ class Player {
   }
 
  private:
-  absl::Status Advance(int worker) {
+  // Plays one instruction; false if the worker must wait, or has done with all.
+  absl::StatusOr<bool> Advance(int worker) {
     InstructionStream& stream = streams_[worker];
-    for (; !stream.done(); stream.Next()) {
+    if (!stream.done()) {
       const Instruction& instruction = stream.Get();
       LinkRules::Outcome outcome = rules_.Try(worker, instruction);
       if (outcome == LinkRules::Outcome::kFault) {
@@ -82,12 +96,14 @@ class Player {
                                   workers_[worker].replica, rules_.fault().text);
       }
       if (instruction.op == Op::kReduce) Arrive(worker, instruction);
-      if (outcome == LinkRules::Outcome::kMustWait) return absl::OkStatus();
+      if (outcome == LinkRules::Outcome::kMustWait) return false;
       Play(worker, instruction);
       Hold(worker, instruction);
+      stream.Next();
     }
+    if (!stream.done()) return true;
     rules_.End(worker);
-    return absl::OkStatus();
+    return false;
   }
 
   // Notes a member's coming to a collective, once.
@@ -126,7 +142,10 @@ class Player {
 
   // Moves the worker's clock over an instruction that may run.
   void Play(int worker, const Instruction& instruction) {
-    const StageCosts& costs = options_.stages[stages_[worker][instruction.chunk].value()];
+    const int stage = stages_[worker][instruction.chunk].value();
+    const StageCosts& costs = options_.replicas.empty()
+                                  ? options_.stages[stage]
+                                  : options_.replicas[stage][workers_[worker].replica.value()];
     switch (instruction.op) {
       case Op::kForward:
         return Spend(worker, instruction, costs.forward_s);
@@ -209,11 +228,21 @@ class Player {
     clock += pack_s;
     result_.workers[worker].busy_s += pack_s;
     if (target == worker) return channel.arrivals.push_back(clock);
-    double& free_s = link_free_s_[worker * workers_.size() + target];
-    const double start = std::max(clock, free_s);
+    const size_t way = worker * workers_.size() + target;
+    const PathCosts path = options_.paths.empty()
+                               ? PathCosts{link.latency_s, link.bandwidth_bytes_per_s, -1, -1}
+                               : options_.paths[way];
     const double bytes = activation ? link.activation_bytes : link.gradient_bytes;
-    free_s = start + (link.bandwidth_bytes_per_s > 0 ? bytes / link.bandwidth_bytes_per_s : 0.0);
-    channel.arrivals.push_back(free_s + link.latency_s);
+    double start = std::max(clock, link_free_s_[way]);
+    if (path.out_port >= 0) start = std::max(start, out_free_s_[path.out_port]);
+    if (path.in_port >= 0) start = std::max(start, in_free_s_[path.in_port]);
+    const double end =
+        start + (path.bandwidth_bytes_per_s > 0 ? bytes / path.bandwidth_bytes_per_s : 0.0);
+    link_free_s_[way] = end;
+    if (path.out_port >= 0)
+      out_free_s_[path.out_port] = start + bytes / options_.ports[path.out_port];
+    if (path.in_port >= 0) in_free_s_[path.in_port] = start + bytes / options_.ports[path.in_port];
+    channel.arrivals.push_back(end + path.latency_s);
     Record(worker, instruction, start, channel.arrivals.back());
   }
 
@@ -270,6 +299,7 @@ class Player {
   std::vector<ChannelTimes> channels_;
   std::vector<double> link_free_s_;  // by worker from and to: when it can take the next message
   std::vector<std::vector<double>> last_arrival_s_;  // by group of LinkRules and number
+  std::vector<double> out_free_s_, in_free_s_;  // by port
   std::vector<bool> joined_;
   std::vector<double> clocks_;
   std::vector<std::vector<Residency>> residency_;  // by chunk
@@ -283,10 +313,30 @@ absl::Status CheckCosts(const ScheduleShape& shape, size_t workers,
   if (workers != WorkersOf(shape).size()) {
     return InvalidArgument("{} programs for {} workers", workers, WorkersOf(shape).size());
   }
-  if (options.stages.size() != shape.replicas.size()) {
-    return InvalidArgument("costs of {} stages given, the schedule has {}", options.stages.size(),
+  const size_t stages =
+      options.replicas.empty() ? options.stages.size() : options.replicas.size();
+  if (stages != shape.replicas.size()) {
+    return InvalidArgument("costs of {} stages given, the schedule has {}", stages,
                            shape.stages());
   }
+  for (size_t s = 0; s < options.replicas.size(); ++s) {
+    if (options.replicas[s].size() != static_cast<size_t>(shape.replicas[s])) {
+      return InvalidArgument("costs of {} replicas of stage {} given, the schedule has {}",
+                             options.replicas[s].size(), s, shape.replicas[s]);
+    }
+  }
+  if (!options.paths.empty() && options.paths.size() != workers * workers) {
+    return InvalidArgument("{} paths given, {} workers have {}", options.paths.size(), workers,
+                           workers * workers);
+  }
+  const int ports = static_cast<int>(options.ports.size());
+  for (const PathCosts& path : options.paths) {
+    if (path.out_port >= ports || path.in_port >= ports)
+      return InvalidArgument("a path names port {} of {}", std::max(path.out_port, path.in_port),
+                             ports);
+  }
+  for (const double port : options.ports)
+    if (!(port > 0)) return InvalidArgument("a port has bandwidth {}, must be positive", port);
   if (!options.links.empty() && options.links.size() != EdgesOf(shape).size()) {
     return InvalidArgument("costs of {} links given, the schedule has {} edges between stages",
                            options.links.size(), EdgesOf(shape).size());

@@ -35,9 +35,25 @@ struct LinkCosts {
   double gradient_pack_s = 0;
 };
 
+// How one worker reaches another, where they are not all alike.
+struct PathCosts {
+  double latency_s = 0;
+  double bandwidth_bytes_per_s = 0;  // 0: unlimited
+  int out_port = -1;                 // index into ports; -1: shares nothing
+  int in_port = -1;
+};
+
 struct SimulateOptions {
   std::vector<StageCosts> stages;  // one per stage
+  // By stage and replica, where replicas are not alike; then `stages` is not looked at.
+  std::vector<std::vector<StageCosts>> replicas;
   std::vector<LinkCosts> links;    // one per edge (EdgesOf); empty: transfers cost nothing
+  // From worker a to worker b of n (WorkersOf): element a * n + b; empty: as `links` says. Latency
+  // and bandwidth are then these, not those of the edges.
+  std::vector<PathCosts> paths;
+  // Bytes per second of what several paths share, in each direction. A message takes its turn by
+  // the time of its sending, and occupies each of its ports for bytes / bandwidth.
+  std::vector<double> ports;
   // A sender waits while so many of its messages have not been received (more on edges that skip
   // stages, see ChannelSlots); 0: never.
   int channel_slots = 0;
