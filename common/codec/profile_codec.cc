@@ -18,6 +18,7 @@ v1::NodeProfile ToProto(const NodeProfile& node) {
   message.set_output_bytes(node.output_bytes);
   message.set_saved_bytes(node.saved_bytes);
   message.set_workspace_bytes(node.workspace_bytes);
+  message.set_constant_bytes(node.constant_bytes);
   return message;
 }
 
@@ -33,6 +34,7 @@ absl::StatusOr<NodeProfile> FromProto(const v1::NodeProfile& message) {
   check.Count("output_bytes", message.output_bytes());
   check.Count("saved_bytes", message.saved_bytes());
   check.Count("workspace_bytes", message.workspace_bytes());
+  check.Count("constant_bytes", message.constant_bytes());
   PD_RETURN_IF_ERROR(check.status());
   NodeProfile node;
   node.name = message.name();
@@ -46,6 +48,7 @@ absl::StatusOr<NodeProfile> FromProto(const v1::NodeProfile& message) {
   node.output_bytes = message.output_bytes();
   node.saved_bytes = message.saved_bytes();
   node.workspace_bytes = message.workspace_bytes();
+  node.constant_bytes = message.constant_bytes();
   return node;
 }
 
@@ -55,6 +58,8 @@ v1::ProfileTensor ToProto(const ProfileTensor& tensor) {
   message.mutable_late()->Assign(tensor.late.begin(), tensor.late.end());
   message.set_bytes(tensor.bytes);
   message.set_gradient(tensor.gradient);
+  message.mutable_kept_by()->Assign(tensor.kept_by.begin(), tensor.kept_by.end());
+  message.set_kept_bytes(tensor.kept_bytes);
   return message;
 }
 
@@ -62,11 +67,14 @@ absl::StatusOr<ProfileTensor> FromProto(const v1::ProfileTensor& message) {
   FieldCheck check("ProfileTensor");
   check.Require("late", message.late_size() > 0, "at least one node");
   check.Count("bytes", message.bytes());
+  check.Count("kept_bytes", message.kept_bytes());
   PD_RETURN_IF_ERROR(check.status());
   return ProfileTensor{{message.early().begin(), message.early().end()},
                        {message.late().begin(), message.late().end()},
                        message.bytes(),
-                       message.gradient()};
+                       message.gradient(),
+                       {message.kept_by().begin(), message.kept_by().end()},
+                       message.kept_bytes()};
 }
 
 namespace {
@@ -85,6 +93,7 @@ absl::Status CheckNodes(const Profile& profile) {
     FieldCheck check("Profile.tensors", static_cast<int64_t>(t));
     ascending(&check, "early", tensor.early);
     ascending(&check, "late", tensor.late);
+    ascending(&check, "kept_by", tensor.kept_by);
     check.Require("late", tensor.early.empty() || tensor.early.front() < tensor.late.back(),
                   "a node behind the early ones");
     PD_RETURN_IF_ERROR(check.status());
@@ -106,6 +115,7 @@ v1::Profile ToProto(const Profile& profile) {
   message.set_microbatch_size(profile.microbatch_size);
   message.set_optimizer_state_tensors(profile.optimizer_state_tensors);
   message.set_step_s(profile.step_s);
+  message.set_device_speed(profile.device_speed);
   AppendAll(profile.nodes, message.mutable_nodes());
   AppendAll(profile.tensors, message.mutable_tensors());
   for (const std::vector<int>& tie : profile.ties)
@@ -119,6 +129,7 @@ absl::StatusOr<Profile> FromProto(const v1::Profile& message) {
   check.Count("microbatch_size", message.microbatch_size());
   check.Count("optimizer_state_tensors", message.optimizer_state_tensors(), 0, 16);
   check.NotNegative("step_s", message.step_s());
+  check.NotNegative("device_speed", message.device_speed());
   PD_RETURN_IF_ERROR(check.status());
   Profile profile;
   profile.model_hash = message.model_hash();
@@ -126,6 +137,7 @@ absl::StatusOr<Profile> FromProto(const v1::Profile& message) {
   profile.microbatch_size = message.microbatch_size();
   profile.optimizer_state_tensors = message.optimizer_state_tensors();
   profile.step_s = message.step_s();
+  profile.device_speed = message.device_speed();
   PD_RETURN_IF_ERROR(ReadAll(message.nodes(), "Profile.nodes", &profile.nodes));
   PD_RETURN_IF_ERROR(ReadAll(message.tensors(), "Profile.tensors", &profile.tensors));
   for (const v1::NodeGroup& tie : message.ties())
@@ -188,8 +200,11 @@ absl::StatusOr<LinkInfo> FromProto(const v1::LinkInfo& message) {
   check.NotNegative("latency_s", message.latency_s());
   check.Text("transport", message.transport(), 256);
   PD_RETURN_IF_ERROR(check.status());
-  return LinkInfo{message.from(), message.to(), message.bandwidth_bytes_per_s(),
-                  message.latency_s(), message.transport(),
+  return LinkInfo{message.from(),
+                  message.to(),
+                  message.bandwidth_bytes_per_s(),
+                  message.latency_s(),
+                  message.transport(),
                   message.has_out_port() ? message.out_port() : -1,
                   message.has_in_port() ? message.in_port() : -1};
 }

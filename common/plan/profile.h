@@ -19,8 +19,10 @@ struct NodeProfile {
   int64_t parameter_bytes = 0;
   int64_t state_bytes = 0;           // running statistics
   int64_t output_bytes = 0;
-  int64_t saved_bytes = 0;           // kept from forward to backward because of this node
+  // Kept from forward to backward because of this node, but for what `tensors` says.
+  int64_t saved_bytes = 0;
   int64_t workspace_bytes = 0;       // temporaries while it runs
+  int64_t constant_bytes = 0;        // constants and parameters that do not train
   bool operator==(const NodeProfile&) const = default;
 
   double compute_s() const { return forward_s + input_gradient_s + weight_gradient_s + optimizer_s; }
@@ -34,6 +36,10 @@ struct ProfileTensor {
   std::vector<int> late;   // ascending, at least one
   int64_t bytes = 0;       // per microbatch
   bool gradient = false;
+  // Nodes whose backward pass reads it (of a forward tensor): a stage that has one of them keeps
+  // it, wherever it was made. Ascending, of early and late.
+  std::vector<int> kept_by;
+  int64_t kept_bytes = 0;  // by each of those stages, per microbatch
   bool operator==(const ProfileTensor&) const = default;
 };
 
@@ -47,6 +53,9 @@ struct Profile {
   std::vector<ProfileTensor> tensors;
   // Nodes that read one parameter; only some schedules can part them.
   std::vector<std::vector<int>> ties;
+  // Of the worker that was measured, in floating-point operations per second; 0: not known.
+  // Comparable between workers of the kind.
+  double device_speed = 0;
   bool operator==(const Profile&) const = default;
 };
 
