@@ -12,7 +12,7 @@ std::string ProfileKey(const JobSpec& spec, const RunShape& run, std::string_vie
   // the same text with different parts.
   std::string text;
   auto add = [&](std::string_view part) { text += fmt::format("{}:{}\n", part.size(), part); };
-  add("profile 1");
+  add("profile 2");
   add(spec.model.sha256.empty() ? spec.model.path : spec.model.sha256);
   for (const FileReference& file : spec.model_data) {
     add(file.path);

@@ -46,6 +46,8 @@ struct CompiledStep {
   size_t scratch_bytes = 0;
   size_t live_bytes = 0;       // temporaries alive while it runs, scratch included
   bool updates_state = false;  // changes running statistics in place
+  // Operator, attributes, types, shapes and layouts: steps with equal ones do the same work.
+  std::string signature;
   // Filled anew for every run; here so that running allocates nothing.
   std::vector<const void*> input_pointers;
   std::vector<void*> output_pointers;
@@ -81,9 +83,9 @@ struct LoadItem {
   Place place;
 };
 
-// Memory kept from forward to backward; values that share it are counted once.
+// Memory kept from forward to backward, with the values that share it.
 struct SavedTensor {
-  ValueId value;
+  std::vector<ValueId> values;  // at least one, as they came to lie there
   size_t bytes = 0;
 };
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "common/base/status.h"
@@ -25,6 +27,36 @@ class CopyKernel : public OpKernel {
  private:
   const size_t bytes_;
 };
+
+void AppendTensor(const TensorSpec& spec, std::string* out) {
+  fmt::format_to(std::back_inserter(*out), " {}{}{{{}}}", ToString(spec.dtype),
+                 spec.shape.ToString(), spec.layout == nullptr ? "" : spec.layout->key);
+}
+
+std::string ReorderSignature(const TensorSpec& from, const TensorSpec& to) {
+  std::string out = "reorder";
+  AppendTensor(from, &out);
+  AppendTensor(to, &out);
+  return out;
+}
+
+std::string KernelSignature(const Node& node, const PreparedKernel& prepared) {
+  std::string out = node.op + " " + node.attributes.ToString() + " (";
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue)
+      out += " -";
+    else
+      AppendTensor(prepared.inputs[i], &out);
+  }
+  out += " ) ->";
+  for (size_t o = 0; o < node.outputs.size(); ++o) {
+    if (node.outputs[o] == kNoValue)
+      out += " -";
+    else
+      AppendTensor(prepared.outputs[o], &out);
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -70,7 +102,12 @@ absl::StatusOr<int> ProgramCompiler::InputBuffer(NodeId node, ValueId value,
   const int step = static_cast<int>(steps_.size());
   ReadAt(home.buffer, step);
   int copy = NewBuffer(wanted.bytes, step);
-  steps_.push_back({node, std::move(reorder.kernel), {home.buffer}, {copy}, reorder.scratch_bytes});
+  steps_.push_back({node,
+                    std::move(reorder.kernel),
+                    {home.buffer},
+                    {copy},
+                    reorder.scratch_bytes,
+                    ReorderSignature(home.spec, wanted)});
   copies_.emplace(value, Home{copy, wanted});
   buffers_.at(copy).values.push_back(value);
   return copy;
@@ -150,8 +187,9 @@ absl::Status ProgramCompiler::CompileNode(NodeId id, int position) {
     outputs.push_back(buffer);
   }
   if (prepared->alias) prepared->kernel = nullptr;
+  std::string signature = KernelSignature(node, *prepared);
   steps_.push_back({id, std::move(prepared->kernel), std::move(inputs), std::move(outputs),
-                    prepared->scratch_bytes});
+                    prepared->scratch_bytes, std::move(signature)});
   return absl::OkStatus();
 }
 
@@ -182,7 +220,8 @@ absl::Status ProgramCompiler::FinishGradients() {
                       buffers_.layout().parameters[index].name);
     const TensorSpec& wanted = buffers_.layout().parameters[index].spec;
     ReadAt(home.buffer, static_cast<int>(steps_.size()));
-    PendingStep copy{graph_.value(gradient).producer, nullptr, {home.buffer}, {}, 0};
+    PendingStep copy{graph_.value(gradient).producer,    nullptr, {home.buffer}, {}, 0,
+                     ReorderSignature(home.spec, wanted)};
     if (SameLayout(home.spec, wanted)) {
       copy.kernel = std::make_unique<CopyKernel>(wanted.bytes);
     } else {
@@ -269,6 +308,7 @@ CompiledProgram ProgramCompiler::Finish() {
     for (int buffer : from.inputs) step.inputs.push_back(buffers_.PlaceOf(buffer));
     for (int buffer : from.outputs) step.outputs.push_back(buffers_.PlaceOf(buffer));
     step.scratch_bytes = from.scratch_bytes;
+    step.signature = std::move(from.signature);
     step.updates_state = graph_.node(from.node).op == "UpdateRunningStatistics";
     step.live_bytes = AlignUp(from.scratch_bytes);
     for (const Lifetime& l : lifetimes)

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/graph/training_graph.h"
@@ -41,6 +42,7 @@ class ProgramCompiler {
     std::vector<int> inputs;  // buffers, -1 where absent
     std::vector<int> outputs;
     size_t scratch_bytes = 0;
+    std::string signature;
   };
   struct PendingMessage {
     CompiledMessage message;

@@ -152,7 +152,7 @@ std::vector<SavedTensor> StageBuffers::Finish(size_t* slot_bytes) {
     if (buffer.region != Region::kSlot) continue;
     buffer.offset = *slot_bytes;
     *slot_bytes += AlignUp(buffer.bytes);
-    saved.push_back({buffer.values.front(), AlignUp(buffer.bytes)});
+    saved.push_back({buffer.values, AlignUp(buffer.bytes)});
   }
   return saved;
 }
