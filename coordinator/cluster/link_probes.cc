@@ -1,6 +1,7 @@
 #include "coordinator/cluster/link_probes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -27,24 +28,76 @@ std::vector<LinkProbe> ChooseProbes(const std::vector<WorkerInfo>& workers) {
   return probes;
 }
 
-ClusterTopology MakeTopology(const std::vector<WorkerInfo>& workers,
-                             const std::vector<LinkMeasurement>& measurements) {
-  std::map<std::pair<std::string, std::string>, const LinkMeasurement*> by_hosts;
-  for (const LinkMeasurement& m : measurements) by_hosts[{m.from_host, m.to_host}] = &m;
-  ClusterTopology topology;
-  for (const WorkerInfo& w : workers)
-    topology.devices.push_back({w.id, w.device_kind, w.memory_bytes, w.data_address.host_id});
-  for (size_t i = 0; i < workers.size(); ++i) {
-    for (size_t j = 0; j < workers.size(); ++j) {
-      if (i == j) continue;
-      auto it = by_hosts.find({workers[i].data_address.host_id, workers[j].data_address.host_id});
-      if (it == by_hosts.end()) continue;
-      topology.links.push_back({static_cast<int>(i), static_cast<int>(j),
-                                it->second->bandwidth_bytes_per_s, it->second->latency_s,
-                                it->second->transport});
-    }
+namespace {
+
+class TopologyMaker {
+ public:
+  TopologyMaker(const std::vector<WorkerInfo>& workers,
+                const std::vector<LinkMeasurement>& measurements,
+                const std::map<std::string, double>& profiled)
+      : workers_(workers), profiled_(profiled) {
+    for (const LinkMeasurement& m : measurements) by_hosts_[{m.from_host, m.to_host}] = &m;
   }
-  return topology;
+
+  ClusterTopology Make() {
+    for (const WorkerInfo& w : workers_)
+      topology_.devices.push_back(
+          {w.id, w.device_kind, w.memory_bytes, w.data_address.host_id, RelativeSpeed(w)});
+    for (size_t i = 0; i < workers_.size(); ++i)
+      for (size_t j = 0; j < workers_.size(); ++j)
+        if (i != j) AddLink(static_cast<int>(i), static_cast<int>(j));
+    return std::move(topology_);
+  }
+
+ private:
+  double RelativeSpeed(const WorkerInfo& worker) {
+    if (worker.speed <= 0) return 1;
+    double& reference = references_[worker.device_kind];
+    if (reference <= 0) {
+      const auto profiled = profiled_.find(worker.device_kind);
+      reference =
+          profiled != profiled_.end() && profiled->second > 0 ? profiled->second : worker.speed;
+    }
+    const double relative = worker.speed / reference;
+    return std::abs(relative - 1) <= kSameSpeed ? 1 : relative;
+  }
+
+  void AddLink(int from, int to) {
+    const std::string& a = workers_[from].data_address.host_id;
+    const std::string& b = workers_[to].data_address.host_id;
+    const auto it = by_hosts_.find({a, b});
+    if (it == by_hosts_.end()) return;
+    const LinkMeasurement& m = *it->second;
+    LinkInfo link{from, to, m.bandwidth_bytes_per_s, m.latency_s, m.transport};
+    if (a != b) {
+      link.out_port = PortOf(a, m.bandwidth_bytes_per_s);
+      link.in_port = PortOf(b, m.bandwidth_bytes_per_s);
+    }
+    topology_.links.push_back(std::move(link));
+  }
+
+  int PortOf(const std::string& host, double bandwidth) {
+    const auto [it, added] = ports_.try_emplace(host, static_cast<int>(topology_.ports.size()));
+    if (added) topology_.ports.push_back({host, 0});
+    double& widest = topology_.ports[it->second].bandwidth_bytes_per_s;
+    widest = std::max(widest, bandwidth);
+    return it->second;
+  }
+
+  const std::vector<WorkerInfo>& workers_;
+  const std::map<std::string, double>& profiled_;
+  std::map<std::pair<std::string, std::string>, const LinkMeasurement*> by_hosts_;
+  std::map<std::string, double> references_;  // by kind
+  std::map<std::string, int> ports_;          // by host
+  ClusterTopology topology_;
+};
+
+}  // namespace
+
+ClusterTopology MakeTopology(const std::vector<WorkerInfo>& workers,
+                             const std::vector<LinkMeasurement>& measurements,
+                             const std::map<std::string, double>& profiled) {
+  return TopologyMaker(workers, measurements, profiled).Make();
 }
 
 }  // namespace pipedream

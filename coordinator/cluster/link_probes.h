@@ -6,6 +6,7 @@
 // the slowest for what is not listed.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,16 @@ struct LinkMeasurement {
 // In a fixed order. Empty for fewer than two workers.
 std::vector<LinkProbe> ChooseProbes(const std::vector<WorkerInfo>& workers);
 
-// Devices in the order of `workers`; a link for every ordered pair whose hosts were measured.
+// Speeds this near to each other count as equal: measurements of the same worker differ by as much.
+inline constexpr double kSameSpeed = 0.15;
+
+// Devices in the order of `workers`; a link for every ordered pair whose hosts were measured. Links
+// between hosts share each host's port, whose bandwidth is the largest that was measured from or to
+// it; links within a host share nothing. `profiled`: WorkerInfo::speed of the worker that was
+// profiled, by device kind; a device's speed is relative to it, or, where it is missing or unknown,
+// to the first worker of the kind whose speed is known. A worker of unknown speed counts as 1.
 ClusterTopology MakeTopology(const std::vector<WorkerInfo>& workers,
-                             const std::vector<LinkMeasurement>& measurements);
+                             const std::vector<LinkMeasurement>& measurements,
+                             const std::map<std::string, double>& profiled = {});
 
 }  // namespace pipedream

@@ -23,6 +23,9 @@ struct WorkerInfo {
   std::string version{};
   std::string control_address{};  // "127.0.0.1:34567", its WorkerService
   WorkerAddress data_address{};
+  // Floating-point operations per second of a small benchmark, comparable within a device kind; 0:
+  // not known.
+  double speed = 0;
   bool operator==(const WorkerInfo&) const = default;
 };
 

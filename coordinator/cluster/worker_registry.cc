@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -26,12 +27,15 @@ absl::Status Check(const WorkerInfo& info) {
   if (info.device_kind.empty() || info.device_kind.size() > 256)
     return InvalidArgument("worker.device_kind: expected 1 to 256 characters");
   if (info.memory_bytes < 0)
-    return InvalidArgument("worker.memory_bytes {}: expected 0 (unknown) or more", info.memory_bytes);
+    return InvalidArgument("worker.memory_bytes {}: expected 0 (unknown) or more",
+                           info.memory_bytes);
   if (info.control_address.find(':') == std::string::npos || info.control_address.size() > 256)
     return InvalidArgument("worker.control_address '{}': expected HOST:PORT", info.control_address);
   if (info.data_address.port <= 0 || info.data_address.port > 65535)
     return InvalidArgument("worker.data_address.port {}: expected 1 to 65535",
                            info.data_address.port);
+  if (!std::isfinite(info.speed) || info.speed < 0)
+    return InvalidArgument("worker.speed {}: expected 0 (unknown) or more", info.speed);
   return absl::OkStatus();
 }
 

@@ -170,6 +170,7 @@ v1::Worker ToProto(const WorkerInfo& worker) {
   m.set_version(worker.version);
   m.set_control_address(worker.control_address);
   *m.mutable_data_address() = ToProto(worker.data_address);
+  m.set_speed(worker.speed);
   return m;
 }
 
@@ -180,7 +181,8 @@ WorkerInfo FromProto(const v1::Worker& m) {
           m.memory_bytes(),
           m.version(),
           m.control_address(),
-          {a.host(), a.port(), a.host_id(), a.unix_name(), a.process_id()}};
+          {a.host(), a.port(), a.host_id(), a.unix_name(), a.process_id()},
+          m.speed()};
 }
 
 std::string SpecHash(const JobSpec& spec) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -154,7 +155,9 @@ void JobMachine::On(const LinksMeasured& event) {
 
 void JobMachine::PlanWhenMeasured(ActiveJob& job) {
   if (job.links_missing || !job.kinds_missing.empty()) return;
-  job.topology = MakeTopology(job.workers, job.links);
+  std::map<std::string, double> profiled;
+  for (const auto& [kind, profile] : job.profiles) profiled[kind] = profile.device_speed;
+  job.topology = MakeTopology(job.workers, job.links, profiled);
   Transition(job, JobState::kPartitioning, fmt::format("plans for {} workers", job.workers.size()));
   effects_.push_back(ComputePlan{ContextOf(job), job.profiles, job.topology});
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "common/base/status.h"
@@ -18,6 +19,11 @@ constexpr Duration kWaitSlice = std::chrono::milliseconds(100);
 // While sums are on their way, other workers wait for this one to pass them on.
 constexpr Duration kWaitSliceWithSums = std::chrono::microseconds(200);
 
+bool Computes(Op op) {
+  return op == Op::kForward || op == Op::kBackward || op == Op::kBackwardInput ||
+         op == Op::kBackwardWeight || op == Op::kEvaluate || op == Op::kStep;
+}
+
 std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredTensor& parameter) {
   return {reinterpret_cast<float*>(stage.gradients(update) + parameter.offset),
           parameter.spec.bytes / sizeof(float)};
@@ -27,12 +33,13 @@ std::span<float> FloatsOf(const StageState& stage, int64_t update, const StoredT
 
 StageExecutor::StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                              WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                             SpanRecorder* spans, LedgerRecorder* ledger)
+                             SpanRecorder* spans, LedgerRecorder* ledger, double slowdown)
     : program_(*program),
       channels_(*channels),
       monitor_(*monitor),
       clock_(clock),
       spans_(spans),
+      slowdown_(slowdown),
       cursor_(*program),
       after_update_(*program) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk)
@@ -85,12 +92,13 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Step() {
     begun_ = true;
     begun_at_ = tried_at = clock_->Now();
     monitor_.Begin(instruction);
-  } else if (spans_ != nullptr) {
+  } else if (spans_ != nullptr || slowdown_ > 1) {
     tried_at = clock_->Now();
   }
   absl::StatusOr<bool> done = Execute(instruction);
   if (!done.ok()) return Describe(done.status(), instruction);
   if (!*done) return Outcome::kBlocked;
+  if (slowdown_ > 1 && Computes(instruction.op)) SlowDown(clock_->Now() - tried_at);
   const Duration now = clock_->Now();
   monitor_.AddTime(instruction.op, ToSeconds(now - begun_at_));
   if (spans_ != nullptr) spans_->Record({instruction, begun_at_, tried_at, now});
@@ -117,6 +125,19 @@ absl::Status StageExecutor::Run() {
     if (waiting_.receive != nullptr) waiting_.receive->Wait(slice);
     if (waiting_.collective != nullptr) waiting_.collective->Wait(slice);
     waiting_ = {};
+  }
+}
+
+void StageExecutor::SlowDown(Duration busy) {
+  owed_ += std::chrono::duration_cast<Duration>(busy * (slowdown_ - 1));
+  while (owed_ > Duration::zero()) {
+    {
+      MutexLock lock(mutex_);
+      if (!abort_cause_.ok()) return;
+    }
+    const Duration start = clock_->Now();
+    std::this_thread::sleep_for(std::min(owed_, kWaitSlice));
+    owed_ -= clock_->Now() - start;
   }
 }
 

@@ -28,10 +28,12 @@ class StageExecutor {
   enum class Outcome { kProgress, kBlocked, kDone };
 
   // `stages` and channels->stages are by chunk of the program. `spans` is told of every instruction
-  // that has run, `ledger`, of these stages, of the weights that they use; null: nobody is.
+  // that has run, `ledger`, of these stages, of the weights that they use; null: nobody is. Every
+  // instruction that computes takes `slowdown` times as long: a sleep follows it.
   StageExecutor(const StageProgram* program, const std::vector<StageState*>& stages,
                 WorkerChannels* channels, StageMonitor* monitor, Clock* clock,
-                SpanRecorder* spans = nullptr, LedgerRecorder* ledger = nullptr);
+                SpanRecorder* spans = nullptr, LedgerRecorder* ledger = nullptr,
+                double slowdown = 1);
 
   // Runs the next instruction if it can run, without blocking. Errors end the run; they carry a
   // reason (NON_FINITE_LOSS, NON_FINITE_GRADIENT, PEER_LOST ...) and name stage and operation.
@@ -50,6 +52,8 @@ class StageExecutor {
   };
 
   absl::StatusOr<bool> Execute(const Instruction& instruction);
+  // After `busy` of computing; shorter if the run is aborted.
+  void SlowDown(Duration busy);
   absl::StatusOr<bool> Tie(int64_t update);
   absl::StatusOr<bool> Norm(int64_t norm);
   absl::StatusOr<bool> Update(const Instruction& instruction);
@@ -75,6 +79,8 @@ class StageExecutor {
   StageMonitor& monitor_;
   Clock* const clock_;
   SpanRecorder* const spans_;
+  const double slowdown_;
+  Duration owed_{};                   // of sleep; what one sleep is too long the next is shorter
   std::vector<StageRunner> runners_;  // by chunk
   ProgramCursor cursor_;
 

@@ -115,8 +115,9 @@ absl::Status StageSession::Start() {
     End(opened, "opening channels");
     return opened;
   }
-  executor_ = std::make_unique<StageExecutor>(&stages->program, stages->pointers(), &channels_,
-                                              &monitor_, SystemClock(), nullptr, recorder_.get());
+  executor_ =
+      std::make_unique<StageExecutor>(&stages->program, stages->pointers(), &channels_, &monitor_,
+                                      SystemClock(), nullptr, recorder_.get(), resources_.slowdown);
   MutexLock lock(mutex_);
   report_.set_state(v1::StageReport::STATE_RUNNING);
   activity_ = Activity::kRunning;

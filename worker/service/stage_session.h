@@ -27,6 +27,7 @@ struct SessionResources {
   Connector* connector = nullptr;
   KernelBackend* backend = nullptr;
   int threads = 1;
+  double slowdown = 1;  // WorkerOptions::slowdown
   std::string worker_id;
 };
 

@@ -16,6 +16,7 @@
 #include "common/rpc/grpc_status.h"
 #include "worker/engine/profiler.h"
 #include "worker/service/address_codec.h"
+#include "worker/service/measure_alone.h"
 #include "worker/service/verify_on_worker.h"
 #include "worker/service/worker_service.h"
 
@@ -67,9 +68,10 @@ class Worker::DeviceUse {
   bool held_ = false;
 };
 
-Worker::Worker(const WorkerOptions& options) : options_(options) {
+Worker::Worker(const WorkerOptions& options) : options_(options), speed_known_(options.speed > 0) {
   MutexLock lock(mutex_);
   id_ = options.id;
+  speed_ = options.speed;
 }
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options) {
@@ -149,7 +151,7 @@ void Worker::RunLease() {
   while (!stopping()) {
     if (registered_) Heartbeat();
     // The coordinator takes whoever registers for idle.
-    else if (DropHeld("the worker's lease ran out", kLeasePatience))
+    else if (DropHeld("the worker's lease ran out", kLeasePatience) && KnowSpeed())
       Register();
     server_->SetReady(registered_);
     if (ToSeconds(SystemClock()->Now() - last_contact_) > options_.orphan_timeout_s)
@@ -175,12 +177,33 @@ absl::Status Worker::Call(Duration timeout,
   return FromGrpcStatus(status, peer);
 }
 
+bool Worker::KnowSpeed() {
+  if (speed_known_) return true;
+  speed_known_ = true;
+  backend_->SetThreads(options_.threads);
+  SpeedOptions options;
+  options.threads = options_.threads;
+  options.slowdown = options_.slowdown;
+  options.cancelled = [this] { return stopping(); };
+  const absl::StatusOr<double> speed = MeasureSpeedAlone(*backend_, device_.get(), options);
+  if (stopping()) return false;
+  if (!speed.ok()) {
+    LogWarning("the worker's speed is not known: {}", speed.status().ToString());
+    return true;
+  }
+  LogInfo("computes {:.1f} GFLOP/s", *speed / 1e9);
+  MutexLock lock(mutex_);
+  speed_ = *speed;
+  return true;
+}
+
 void Worker::Register() {
   v1::RegisterWorkerRequest request;
   v1::Worker& worker = *request.mutable_worker();
   {
     MutexLock lock(mutex_);
     worker.set_id(id_);
+    worker.set_speed(speed_);
   }
   worker.set_device_kind(device_->kind());
   worker.set_memory_bytes(device_->limit_bytes());
@@ -280,7 +303,12 @@ absl::StatusOr<Profile> Worker::ProfileJob(const v1::JobContext& job, const Canc
   backend_->SetThreads(options_.threads);
   ProfilerOptions options;
   options.cancelled = over;
-  return ProfileModel(model, spec, run, *backend_, device_.get(), options);
+  options.slowdown = options_.slowdown;
+  PD_ASSIGN_OR_RETURN(Profile profile,
+                      ProfileModel(model, spec, run, *backend_, device_.get(), options));
+  MutexLock lock(mutex_);
+  profile.device_speed = speed_;
+  return profile;
 }
 
 absl::StatusOr<VerifyReport> Worker::Verify(const v1::VerifyRunRequest& request,
@@ -305,8 +333,13 @@ absl::StatusOr<std::shared_ptr<StageSession>> Worker::NewSession(
       return FailedPrecondition("the worker holds a stage of job {}", old->job_id());
     PD_RETURN_IF_ERROR(Drop(old, "a newer attempt begins", kAbortPatience));
   }
-  SessionResources resources{files_.get(),   device_.get(),    connector_.get(),
-                             backend_.get(), options_.threads, ""};
+  SessionResources resources{files_.get(),
+                             device_.get(),
+                             connector_.get(),
+                             backend_.get(),
+                             options_.threads,
+                             options_.slowdown,
+                             ""};
   MutexLock lock(mutex_);
   if (stopping_) return Unavailable("worker {} is shutting down", id_);
   resources.worker_id = id_;

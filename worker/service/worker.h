@@ -60,6 +60,8 @@ class Worker {
 
   // Lease thread.
   void RunLease();
+  // Measures it, once. False: the worker stops.
+  bool KnowSpeed();
   void Register();
   void Heartbeat();
   absl::Status Call(Duration timeout, const std::function<grpc::Status(grpc::ClientContext*)>& call,
@@ -86,6 +88,7 @@ class Worker {
   std::unique_ptr<RpcServer> server_;
 
   // Lease thread only.
+  bool speed_known_ = false;  // as far as it can be
   bool registered_ = false;
   int64_t incarnation_ = 0;
   Duration heartbeat_period_ = std::chrono::milliseconds(500);
@@ -98,6 +101,7 @@ class Worker {
   bool busy_ PD_GUARDED_BY(mutex_) = false;                    // profiling or preparing
   grpc::ClientContext* call_ PD_GUARDED_BY(mutex_) = nullptr;  // the lease thread's, in progress
   std::string id_ PD_GUARDED_BY(mutex_);
+  double speed_ PD_GUARDED_BY(mutex_) = 0;  // 0: could not be measured
   std::shared_ptr<StageSession> session_ PD_GUARDED_BY(mutex_);
   std::thread lease_;
 };

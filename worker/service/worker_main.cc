@@ -48,6 +48,13 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->check(CLI::IsMember({"auto", "shm", "tcp"}));
   app->add_option("--pacing", flags->worker.pacing_bytes_per_s,
                   "limit of tcp sends in bytes per second, for tests");
+  app->add_option("--slowdown", flags->worker.slowdown,
+                  "every compute instruction takes so many times as long, for tests")
+      ->check(CLI::Range(1.0, 1000.0))
+      ->capture_default_str();
+  app->add_option("--speed", flags->worker.speed,
+                  "floating-point operations per second (default: measured at the start)")
+      ->check(CLI::Range(1.0, 1e18));
   app->add_flag("--insecure", flags->worker.insecure,
                 "allow addresses beyond this machine without TLS");
   app->add_option("--log-level", flags->log_level, "debug, info, warning, error, off");

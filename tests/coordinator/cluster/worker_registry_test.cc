@@ -74,7 +74,7 @@ TEST(WorkerRegistry, RefusesWorkersThatCannotBeReached) {
     WorkerInfo info;
     std::string message;
   };
-  std::vector<Case> cases(5, {Info("a"), ""});
+  std::vector<Case> cases(6, {Info("a"), ""});
   cases[0].info.id = "a b";
   cases[0].message = "worker.id 'a b'";
   cases[1].info.control_address = "nowhere";
@@ -85,6 +85,8 @@ TEST(WorkerRegistry, RefusesWorkersThatCannotBeReached) {
   cases[3].message = "memory_bytes -1";
   cases[4].info.device_kind = "";
   cases[4].message = "device_kind";
+  cases[5].info.speed = -1;
+  cases[5].message = "worker.speed -1";
   for (const Case& c : cases)
     EXPECT_THAT(registry.Register(c.info, Seconds(0), 0),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
