@@ -1,5 +1,6 @@
 #include "common/planner/check_request.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/status.h"
@@ -20,6 +21,27 @@ absl::Status CheckTopology(const ClusterTopology& topology) {
       return InvalidArgument("topology: link {} -> {} has bandwidth {} bytes/s, must be positive",
                              topology.devices[link.from].worker_id,
                              topology.devices[link.to].worker_id, link.bandwidth_bytes_per_s);
+    }
+  }
+  for (const DeviceInfo& device : topology.devices) {
+    if (!(device.speed > 0) || !std::isfinite(device.speed)) {
+      return InvalidArgument("topology: worker {} has speed {}, must be positive",
+                             device.worker_id, device.speed);
+    }
+  }
+  const int ports = static_cast<int>(topology.ports.size());
+  for (const LinkInfo& link : topology.links) {
+    if (link.out_port >= ports || link.in_port >= ports) {
+      return InvalidArgument("topology: link {} -> {} names port {}, there are {}",
+                             topology.devices[link.from].worker_id,
+                             topology.devices[link.to].worker_id,
+                             std::max(link.out_port, link.in_port), ports);
+    }
+  }
+  for (const PortInfo& port : topology.ports) {
+    if (!(port.bandwidth_bytes_per_s > 0)) {
+      return InvalidArgument("topology: port '{}' has bandwidth {} bytes/s, must be positive",
+                             port.name, port.bandwidth_bytes_per_s);
     }
   }
   if (devices > 1 && topology.links.empty()) {
@@ -103,6 +125,15 @@ absl::StatusOr<JobSchedule> CheckRequest(const PlanRequest& request) {
   }
   PD_RETURN_IF_ERROR(CheckProfiles(request));
   if (request.table != nullptr) PD_RETURN_IF_ERROR(CheckTable(request));
+  for (const DeviceInfo& device : request.topology.devices) {
+    const bool known = std::ranges::any_of(request.profiles, [&](const Profile& profile) {
+      return profile.device_kind == device.kind;
+    });
+    if (!known) {
+      return InvalidArgument("profiles: none for the kind of worker {}, '{}'", device.worker_id,
+                             device.kind);
+    }
+  }
   const int devices = static_cast<int>(request.topology.devices.size());
   if (request.workers < 0 || request.workers > devices) {
     return InvalidArgument("workers: {} asked for, {} there", request.workers, devices);
@@ -128,29 +159,6 @@ absl::StatusOr<JobSchedule> CheckRequest(const PlanRequest& request) {
     return InvalidArgument("stages: {}, but schedule 'data_parallel' has one", request.stages);
   }
   return schedule;
-}
-
-absl::StatusOr<const Profile*> SlowestProfile(const PlanRequest& request,
-                                              const std::vector<int>& order) {
-  const Profile* slowest = nullptr;
-  double longest = -1;
-  for (const int index : order) {
-    const DeviceInfo& device = request.topology.devices[index];
-    const Profile* found = nullptr;
-    for (const Profile& profile : request.profiles)
-      if (profile.device_kind == device.kind) found = &profile;
-    if (found == nullptr) {
-      return InvalidArgument("profiles: none for the kind of worker {}, '{}'", device.worker_id,
-                             device.kind);
-    }
-    double total = 0;
-    for (const NodeProfile& node : found->nodes) total += node.compute_s();
-    if (total > longest) {
-      slowest = found;
-      longest = total;
-    }
-  }
-  return slowest;
 }
 
 }  // namespace pipedream

@@ -13,9 +13,4 @@ namespace pipedream {
 // and what is possible.
 absl::StatusOr<JobSchedule> CheckRequest(const PlanRequest& request);
 
-// The profile with the longest compute among the kinds of the devices in `order`; kInvalidArgument
-// names a device without one.
-absl::StatusOr<const Profile*> SlowestProfile(const PlanRequest& request,
-                                              const std::vector<int>& order);
-
 }  // namespace pipedream

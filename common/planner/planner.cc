@@ -1,59 +1,267 @@
 #include "common/planner/planner.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "common/base/status.h"
 #include "common/base/units.h"
-#include "common/planner/candidates.h"
 #include "common/planner/check_request.h"
+#include "common/planner/layout_search.h"
+#include "common/planner/placement.h"
+#include "common/planner/published_rules.h"
 #include "common/planner/reasons.h"
 
 namespace pipedream {
 namespace {
 
-// One of the plans that everybody knows.
+// Copies of a parameter in several stages stay equal: updates wait for all gradients.
+bool AllowsTies(WeightPolicy policy) {
+  return IsSynchronous(policy) || policy == WeightPolicy::kDoubleBuffer;
+}
+
+// What deepens a pipeline must bring at least.
+constexpr double kWorthDeepening = 0.005;
+
+// Everything that one request stands on.
+struct Planning {
+  Planning(const PlanRequest& r, JobSchedule s, const LatticeOptions& options,
+           const std::vector<int>& devices)
+      : request(r),
+        schedule(std::move(s)),
+        lattice(r.profiles[0], options),
+        cluster(r.topology, r.profiles, devices),
+        costs(request, schedule, lattice, cluster) {}
+
+  const PlanRequest& request;
+  const JobSchedule schedule;
+  const CutLattice lattice;
+  const Cluster cluster;
+  const LayoutCosts costs;
+
+  bool free_layout() const {
+    return schedule.table == nullptr && schedule.info->place == nullptr &&
+           schedule.info->name != "data_parallel";
+  }
+  int useful_replicas() const {
+    const int replicas =
+        request.max_replicas > 0 ? std::min(request.max_replicas, cluster.size()) : cluster.size();
+    return costs.by_minibatch() ? std::min(replicas, request.microbatches) : replicas;
+  }
+  SearchSettings Settings() const {
+    SearchSettings settings;
+    settings.stages =
+        schedule.table != nullptr ? schedule.table->shape.stages() : request.stages;
+    settings.max_replicas = useful_replicas();
+    settings.use_all = request.use_all_workers;
+    const int n = cluster.size();
+    settings.most_estimates = n <= 16 ? 20000 : 8000;
+    settings.most_measures = n <= 4 ? 400 : n <= 8 ? 100 : n <= 16 ? 24 : 8;
+    return settings;
+  }
+};
+
+std::vector<int> DevicesOf(const PlanRequest& request) {
+  std::vector<int> order = OrderWorkers(request.topology);
+  if (request.workers > 0) order.resize(request.workers);
+  return order;
+}
+
+// --- Whether the request can be met ----------------------------------------------------------
+
+absl::Status CheckStages(const Planning& planning, const CutLattice& all_cuts, bool part_ties) {
+  const PlanRequest& request = planning.request;
+  const JobSchedule& schedule = planning.schedule;
+  const int wanted = std::max(
+      schedule.table != nullptr ? schedule.table->shape.stages() : request.stages, schedule.chunks);
+  if (wanted > all_cuts.most_stages()) {
+    std::string remedy;
+    if (!request.profiles[0].ties.empty() && !part_ties && !AllowsTies(schedule.policy)) {
+      remedy = fmt::format(
+          "; more would part the readers of a parameter, which synchronous schedules and 2bw allow, "
+          "'{}' does not",
+          request.schedule);
+    }
+    return InvalidArgument(
+        "stages: {} stages asked for, but the model can be cut into at most {} ({} nodes{})", wanted,
+        all_cuts.most_stages(), request.profiles[0].nodes.size(), remedy);
+  }
+  const int devices = request.stages / schedule.chunks;
+  if (schedule.table == nullptr && devices > planning.cluster.size()) {
+    if (schedule.chunks > 1) {
+      return InvalidArgument(
+          "stages: {} stages, {} on each device, need {} workers, {} may be used", request.stages,
+          schedule.chunks, devices, planning.cluster.size());
+    }
+    return InvalidArgument("stages: {} stages need as many workers, {} may be used",
+                           request.stages, planning.cluster.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Planning>> Prepare(const PlanRequest& request, bool part_ties) {
+  PD_ASSIGN_OR_RETURN(JobSchedule schedule, CheckRequest(request));
+  const std::vector<int> devices = DevicesOf(request);
+  LatticeOptions options{.part_ties = part_ties,
+                         .negligible_share =
+                             request.rule == "measured" ? request.negligible_share : 0};
+  if (devices.size() > 24) options.most_cuts = 400;
+  auto planning = std::make_unique<Planning>(request, schedule, options, devices);
+  const int wanted = std::max(
+      schedule.table != nullptr ? schedule.table->shape.stages() : request.stages, schedule.chunks);
+  if (wanted > planning->lattice.most_stages()) {
+    // Every node may be a stage if nothing else will do.
+    options.negligible_share = -1;
+    auto finer = std::make_unique<Planning>(request, schedule, options, devices);
+    PD_RETURN_IF_ERROR(CheckStages(*finer, finer->lattice, part_ties));
+    return finer;
+  }
+  PD_RETURN_IF_ERROR(CheckStages(*planning, planning->lattice, part_ties));
+  return planning;
+}
+
+// --- The plan as others read it --------------------------------------------------------------
+
+Plan Describe(const Planning& planning, const Candidate& chosen) {
+  const PlanRequest& request = planning.request;
+  const LayoutCosts& costs = planning.costs;
+  const Layout& layout = chosen.layout;
+  Plan plan;
+  plan.schedule = request.table != nullptr ? request.table->name : request.schedule;
+  plan.rule = request.rule;
+  plan.device_of = layout.group_of;
+  plan.own_warmup = !costs.by_formula() && layout.warmup.empty();
+  plan.step_s = chosen.step_s;
+  plan.bottleneck_s = chosen.bottleneck_s;
+  plan.moved_bytes = static_cast<int64_t>(chosen.bytes);
+  const std::vector<LayoutCosts::Edge> edges = costs.Edges(layout);
+  for (int s = 0; s < layout.stages(); ++s) {
+    PlanStage& stage = plan.stages.emplace_back();
+    const int from = layout.cuts[s], to = layout.cuts[s + 1];
+    stage.nodes = planning.lattice.NodesBetween(from, to);
+    stage.first_node_name = request.profiles[0].nodes[stage.nodes.front()].name;
+    stage.last_node_name = request.profiles[0].nodes[stage.nodes.back()].name;
+    const double r = layout.replicas(s);
+    const double own = costs.by_minibatch() ? std::ceil(request.microbatches / r) : 1;
+    for (const int d : layout.on(s)) {
+      stage.workers.push_back(request.topology.devices[planning.cluster.device(d)].worker_id);
+      const StageWork work = costs.Work(from, to, d, chosen.recompute[s]);
+      stage.compute_s =
+          std::max(stage.compute_s, work.forward_s + work.backward_s + work.step_s / own);
+    }
+    stage.warmup = chosen.warmup[s];
+    stage.versions = chosen.versions[s];
+    stage.recompute = chosen.recompute[s];
+    stage.sync_s = costs.SyncSeconds(layout, s);
+    stage.parameter_bytes = costs.ParameterBytes(from, to);
+    for (const LayoutCosts::Edge& edge : edges)
+      if (edge.from == s) stage.sent_bytes += edge.forward_bytes + edge.gradient_bytes;
+    if (stage.sent_bytes > 0 && s + 1 < layout.stages()) {
+      std::vector<int> both = layout.on(s);
+      both.insert(both.end(), layout.on(s + 1).begin(), layout.on(s + 1).end());
+      const double bandwidth = planning.cluster.SlowestBandwidth(both);
+      stage.send_s = static_cast<double>(stage.sent_bytes) / bandwidth;
+    }
+    stage.memory = chosen.memory[s];
+  }
+  // Idle share of the worker that computes most.
+  const Load load = costs.Bottleneck(layout, chosen.recompute);
+  if (chosen.step_s > 0)
+    plan.bubble = std::clamp(1 - load.longest_compute_s / chosen.step_s, 0.0, 1.0);
+  const int64_t parameters = costs.ParameterBytes(0, planning.lattice.last());
+  const int workers = layout.workers();
+  const int64_t reduced = 2 * int64_t{workers - 1} * parameters;
+  plan.data_parallel_bytes = costs.by_minibatch() ? reduced : reduced / std::max(workers, 1);
+  return plan;
+}
+
+// No layout is faster: all workers at once, none ever idle.
+double FastestPossible(const Planning& planning) {
+  double rate = 0;
+  for (int d = 0; d < planning.cluster.size(); ++d) {
+    const double seconds = planning.costs.ComputeSeconds(0, planning.lattice.last(), d);
+    if (seconds > 0) rate += 1 / seconds;
+  }
+  return rate > 0 ? planning.request.microbatches / rate : 0;
+}
+
+// --- Plans that everybody knows ----------------------------------------------------------------
+
 struct Familiar {
   std::string name;
   std::optional<Candidate> candidate;
   std::string excluded;  // by which option, or why there is none; empty: may be chosen
 };
 
-std::vector<Familiar> FamiliarPlans(const PlanRequest& request, const CandidateSource& source) {
-  if (!source.free_layout()) return {};
-  const int nodes = static_cast<int>(source.profile().nodes.size());
-  const int replicas = source.useful_replicas(source.workers());
+// The workers on which one copy of the model is done soonest, best first.
+std::vector<int> BySpeed(const Planning& planning) {
+  std::vector<int> out(planning.cluster.size());
+  for (size_t d = 0; d < out.size(); ++d) out[d] = static_cast<int>(d);
+  std::ranges::stable_sort(out, [&](int a, int b) {
+    return planning.costs.ComputeSeconds(0, planning.lattice.last(), a) <
+           planning.costs.ComputeSeconds(0, planning.lattice.last(), b);
+  });
+  return out;
+}
+
+Layout OneStage(const Planning& planning, std::vector<int> devices) {
+  std::ranges::sort(devices);
+  Layout layout{{0, planning.lattice.last()}, {std::move(devices)}, {}, {}};
+  if (planning.request.warmup.size() == 1) layout.warmup = planning.request.warmup;
+  return layout;
+}
+
+std::vector<Familiar> FamiliarPlans(const Planning& planning) {
+  if (!planning.free_layout()) return {};
+  const PlanRequest& request = planning.request;
+  const int workers = planning.cluster.size();
+  const std::vector<int> by_speed = BySpeed(planning);
+  const int replicas =
+      planning.costs.by_minibatch() ? std::min(workers, request.microbatches) : workers;
   Familiar parallel{"data parallel", std::nullopt, ""};
   if (replicas < 2) {
     parallel.excluded =
-        source.workers() < 2 ? "needs two workers" : "needs two microbatches per minibatch";
+        workers < 2 ? "needs two workers" : "needs two microbatches per minibatch";
   } else {
-    parallel.candidate = source.Measure({{0, nodes, replicas}});
+    parallel.candidate = planning.costs.Measure(
+        OneStage(planning, {by_speed.begin(), by_speed.begin() + replicas}));
     if (request.stages > 1) parallel.excluded = fmt::format("stages is {}", request.stages);
-    if (replicas > source.max_replicas())
+    if (replicas > planning.useful_replicas())
       parallel.excluded = fmt::format("max_replicas is {}", request.max_replicas);
   }
-  Familiar straight{"straight pipeline", source.Search(1, 2), ""};
-  if (!straight.candidate) {
-    straight.excluded = source.workers() < 2  ? "needs two workers"
-                        : request.stages == 1 ? "stages is 1"
-                                              : "no division fits in memory";
+  Familiar straight{"straight pipeline", std::nullopt, ""};
+  if (workers >= 2 && request.stages != 1 && planning.lattice.most_stages() >= 2) {
+    SearchSettings settings = planning.Settings();
+    settings.straight = true;
+    settings.most_measures = std::min(settings.most_measures, 40);
+    SearchResult found = SearchLayouts(planning.costs, settings);
+    if (!found.best.empty()) straight.candidate = found.best.front();
   }
-  Familiar one{"one worker", source.Measure({{0, nodes, 1}}), ""};
+  if (!straight.candidate) {
+    straight.excluded = workers < 2                           ? "needs two workers"
+                        : request.stages == 1                 ? "stages is 1"
+                        : planning.lattice.most_stages() < 2 ? "the model cannot be cut"
+                                                              : "no division of the model";
+  }
+  Familiar one{"one worker", planning.costs.Measure(OneStage(planning, {by_speed[0]})), ""};
+  for (size_t d = 1; d < by_speed.size() && !one.candidate->fits(); ++d) {
+    Candidate other = planning.costs.Measure(OneStage(planning, {by_speed[d]}));
+    if (other.fits()) one.candidate = std::move(other);
+  }
   if (request.stages > 1) one.excluded = fmt::format("stages is {}", request.stages);
   std::vector<Familiar> out = {std::move(parallel), std::move(straight), std::move(one)};
   for (Familiar& plan : out) {
-    if (request.use_all_workers && plan.candidate && plan.candidate->workers < source.workers())
+    if (request.use_all_workers && plan.candidate && plan.candidate->layout.workers() < workers)
       plan.excluded = "leaves workers idle";
   }
   return out;
 }
 
-PlanAlternative Listed(const CandidateSource& source, const Familiar& plan,
-                       const Candidate& chosen) {
+PlanAlternative Listed(const Planning& planning, const Familiar& plan, const Candidate& chosen) {
   PlanAlternative out;
   out.name = plan.name;
   if (!plan.candidate) {
@@ -61,112 +269,198 @@ PlanAlternative Listed(const CandidateSource& source, const Familiar& plan,
     out.reason = plan.excluded;
     return out;
   }
-  out.config = plan.candidate->config;
-  out.step_s = plan.candidate->fits() ? plan.candidate->step_s : 0;
-  out.reason = WhyNot(source, *plan.candidate, chosen);
+  out.config = plan.candidate->layout.config();
+  if (plan.candidate->fits()) {
+    out.step_s = plan.candidate->step_s;
+    out.bottleneck_s = plan.candidate->bottleneck_s;
+  }
+  out.reason = WhyNot(planning.costs, *plan.candidate, chosen);
   if (!plan.excluded.empty()) out.reason = fmt::format("{}; {}", plan.excluded, out.reason);
   return out;
 }
 
-std::vector<PlanStage> Stages(const PlanRequest& request, const CandidateSource& source,
-                              const Candidate& chosen) {
-  std::vector<PlanStage> out;
-  const CostModel costs = source.Costs(static_cast<int>(chosen.partition.size()));
-  ScheduleShape layout;
-  for (const StagePart& part : chosen.partition) layout.replicas.push_back(part.replicas);
-  layout.device_of = chosen.device_of;
-  for (size_t s = 0; s < chosen.partition.size(); ++s) {
-    const StagePart& part = chosen.partition[s];
-    const NodeSums sums = costs.Sums(part);
-    PlanStage stage;
-    stage.first_node = part.begin;
-    stage.last_node = part.end - 1;
-    stage.first_node_name = source.profile().nodes[part.begin].name;
-    stage.last_node_name = source.profile().nodes[part.end - 1].name;
-    for (int r = 0; r < part.replicas; ++r) {
-      const int worker = WorkerIndex(layout, {StageId(static_cast<int>(s)), ReplicaId(r)});
-      const int device = source.order()[worker];
-      stage.workers.push_back(request.topology.devices[device].worker_id);
+// --- How far stages run ahead --------------------------------------------------------------------
+
+// Forwards ahead that links make necessary, per replica of each stage: `rounds_up` says whether for
+// each link alone or for all together (planner.md: the per-link rule, Little's bound).
+std::vector<int> Deepened(const Planning& planning, const Candidate& candidate, bool per_link) {
+  const Layout& layout = candidate.layout;
+  const double period = candidate.bottleneck_s;
+  std::vector<int> out(layout.stages());
+  double together = 0;  // of all links behind, there and back, in periods
+  int alone = 0;
+  for (int s = layout.stages() - 1; s >= 0; --s) {
+    if (s + 1 < layout.stages()) {
+      const int64_t bytes = std::max(planning.lattice.forward_bytes(layout.cuts[s + 1]),
+                                     planning.lattice.gradient_bytes(layout.cuts[s + 1]));
+      double way = 0;
+      for (const int a : layout.on(s)) {
+        for (const int b : layout.on(s + 1)) {
+          const PathCosts& path = planning.cluster.path(a, b);
+          way = std::max(way, path.latency_s +
+                                  static_cast<double>(bytes) / path.bandwidth_bytes_per_s);
+        }
+      }
+      const double trips = period > 0 ? 2 * way / period : 0;
+      together += trips;
+      alone += static_cast<int>(std::ceil(trips - 1e-9));
     }
-    stage.warmup = chosen.warmup[s];
-    stage.versions = chosen.versions[s];
-    stage.compute_s = costs.ComputeSeconds(sums, part.replicas);
-    stage.sync_s = costs.SyncSeconds(sums, part.replicas, chosen.bandwidth);
-    stage.sent_bytes = costs.CutBytes(part.end);
-    if (stage.sent_bytes > 0)
-      stage.send_s = static_cast<double>(stage.sent_bytes) / chosen.bandwidth;
-    stage.parameter_bytes = sums.parameter_bytes;
-    stage.memory = chosen.memory[s];
-    out.push_back(std::move(stage));
+    const double more = per_link ? alone : std::ceil(together - 1e-9);
+    Layout own = layout;
+    own.warmup.clear();
+    out[s] = planning.costs.Warmup(own, s) +
+             static_cast<int>(std::ceil(more / layout.replicas(s) - 1e-9));
   }
   return out;
 }
 
-// Idle share of the worker that computes most.
-double Bubble(const PlanRequest& request, const CandidateSource& source, const Candidate& chosen) {
-  const CostModel costs = source.Costs(static_cast<int>(chosen.partition.size()));
-  std::map<int, double> busy;  // by device
-  double busiest = 0;
-  for (size_t s = 0; s < chosen.partition.size(); ++s) {
-    const StagePart& part = chosen.partition[s];
-    const StageTimes times = costs.Times(costs.Sums(part), part, chosen.bandwidth);
-    double& device = busy[chosen.device_of.empty() ? static_cast<int>(s) : chosen.device_of[s]];
-    device += times.compute_s * request.microbatches;
-    busiest = std::max(busiest, device);
+// The least depth that is about as fast as any.
+Candidate WithBestDepth(const Planning& planning, Candidate chosen) {
+  const bool free = planning.costs.by_formula() && planning.schedule.info->name != "gpipe" &&
+                    planning.request.warmup.empty() && chosen.layout.group_of.empty();
+  if (!free || chosen.layout.stages() < 2) return chosen;
+  for (const bool per_link : {false, true}) {
+    Layout deeper = chosen.layout;
+    deeper.warmup = Deepened(planning, chosen, per_link);
+    if (deeper.warmup == chosen.warmup) continue;
+    Candidate candidate = planning.costs.Measure(deeper);
+    if (candidate.fits() && candidate.step_s < chosen.step_s * (1 - kWorthDeepening))
+      chosen = std::move(candidate);
   }
-  if (chosen.step_s <= 0) return 0;
-  return std::clamp(1 - busiest / chosen.step_s, 0.0, 1.0);
+  return chosen;
 }
 
-absl::Status NothingFits(const CandidateSource& source) {
-  const std::optional<Candidate> smallest = source.Smallest();
-  if (!smallest) {
+// --- By the published rules ----------------------------------------------------------------------
+
+absl::StatusOr<Plan> PublishedPlan(const Planning& planning) {
+  const PlanRequest& request = planning.request;
+  PD_ASSIGN_OR_RETURN(const PublishedRule rule, ParsePublishedRule(request.rule));
+  if (request.schedule != "pipedream" || request.table != nullptr) {
+    return InvalidArgument(
+        "rule: '{}' describes schedule 'pipedream' only, not '{}'; use rule 'measured'",
+        request.rule, request.schedule);
+  }
+  const int workers = planning.cluster.size();
+  std::vector<int> row(workers);
+  for (int d = 0; d < workers; ++d) row[d] = d;
+  double bandwidth = planning.cluster.SlowestBandwidth(row);
+  // What a worker has for itself of a port that is shared.
+  const PublishedCosts costs(rule, request.profiles[0], planning.lattice, bandwidth);
+  SegmentLimits limits{.positions = workers,
+                       .max_replicas = planning.useful_replicas(),
+                       .use_all = request.use_all_workers,
+                       .stages = request.stages,
+                       .cuts = {}};
+  for (int cut = 0; cut < planning.lattice.size(); ++cut) limits.cuts.push_back(cut);
+  const std::optional<std::vector<Segment>> best = BestSegments(planning.lattice, costs, limits);
+  if (!best) {
     return InvalidArgument(
         "stages, workers and max_replicas leave no plan: {} workers, at most {} replicas per stage",
-        source.workers(), source.max_replicas());
+        workers, limits.max_replicas);
   }
-  if (!smallest->refused.ok()) return smallest->refused;
-  const MemoryPrediction& memory = smallest->memory[smallest->fullest_stage];
+  Layout layout;
+  layout.cuts = {0};
+  for (const Segment& segment : *best) {
+    layout.cuts.push_back(segment.to);
+    std::vector<int>& group = layout.devices.emplace_back();
+    for (int k = 0; k < segment.replicas; ++k) group.push_back(segment.first + k);
+  }
+  Candidate chosen = planning.costs.Estimate(layout);
+  if (!chosen.fits()) {
+    return ResourceExhausted(
+        "rule '{}' does not know of memory, and its plan {} does not fit: {}; use rule 'measured'",
+        request.rule, layout.config(), MemoryLack(planning.costs, chosen));
+  }
+  chosen.bottleneck_s = chosen.step_s = costs.Bottleneck(*best);
+  Plan plan = Describe(planning, chosen);
+  plan.own_warmup = false;
+  if (!planning.lattice.complete()) {
+    const double bound = FastestPossible(planning);
+    if (bound > 0) plan.optimality_gap = std::max(0.0, plan.bottleneck_s / bound - 1);
+  }
+  const auto list = [&](std::string name, const std::vector<Segment>& stages) {
+    PlanAlternative& other = plan.alternatives.emplace_back();
+    std::vector<int> counts;
+    for (const Segment& stage : stages) counts.push_back(stage.replicas);
+    other.name = std::move(name);
+    other.config = fmt::format("{}", fmt::join(counts, "-"));
+    other.step_s = other.bottleneck_s = costs.Bottleneck(stages);
+    const double ratio = other.step_s / plan.step_s;
+    other.reason = ratio > 1.0005 ? fmt::format("{:.3g} times slower", ratio) : "as fast";
+  };
+  if (workers > 1) {
+    list("data parallel", {{0, planning.lattice.last(), 0, workers}});
+    limits.max_replicas = 1;
+    limits.use_all = false;
+    limits.stages = 0;
+    if (const auto straight = BestSegments(planning.lattice, costs, limits))
+      list("straight pipeline", *straight);
+  }
+  list("one worker", {{0, planning.lattice.last(), 0, 1}});
+  return plan;
+}
+
+// --- By measure ------------------------------------------------------------------------------------
+
+absl::Status NothingFits(const Planning& planning, const SearchResult& found) {
+  if (found.best.empty()) {
+    return InvalidArgument(
+        "stages, workers and max_replicas leave no plan: {} workers, at most {} replicas per stage",
+        planning.cluster.size(), planning.useful_replicas());
+  }
+  const Candidate& smallest = found.best.front();
+  if (!smallest.refused.ok()) return smallest.refused;
+  const MemoryPrediction& memory = smallest.memory[smallest.fullest_stage];
   return ResourceExhausted(
       "no plan fits in memory: of the smallest, {}, {} (weights {}, gradients {}, optimizer {}, "
       "activations {}, buffers {}, workspace {}); use a smaller batch, more workers, or a flush "
       "schedule with more microbatches",
-      smallest->config, MemoryLack(source, *smallest), FormatBytes(memory.weights),
-      FormatBytes(memory.gradients), FormatBytes(memory.optimizer), FormatBytes(memory.activations),
-      FormatBytes(memory.buffers), FormatBytes(memory.workspace));
+      smallest.layout.config(), MemoryLack(planning.costs, smallest), FormatBytes(memory.weights),
+      FormatBytes(memory.gradients), FormatBytes(memory.optimizer),
+      FormatBytes(memory.activations), FormatBytes(memory.buffers),
+      FormatBytes(memory.workspace));
 }
 
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request, bool part_ties) {
-  PD_ASSIGN_OR_RETURN(const CandidateSource source, CandidateSource::Create(request, part_ties));
-  const std::vector<Familiar> familiar = FamiliarPlans(request, source);
-  std::optional<Candidate> best = source.Search(source.max_replicas(), 1);
+  PD_ASSIGN_OR_RETURN(const std::unique_ptr<Planning> planning, Prepare(request, part_ties));
+  if (request.rule != "measured") return PublishedPlan(*planning);
+  const SearchResult found = SearchLayouts(planning->costs, planning->Settings());
+  std::optional<Candidate> best;
+  if (!found.best.empty() && found.best.front().fits()) best = found.best.front();
+  const std::vector<Familiar> familiar = FamiliarPlans(*planning);
   for (const Familiar& plan : familiar) {
     if (!plan.candidate || !plan.excluded.empty() || !plan.candidate->fits()) continue;
     if (!best || Better(*plan.candidate, *best)) best = plan.candidate;
   }
-  if (!best) return NothingFits(source);
-  Plan plan;
-  plan.schedule = request.table != nullptr ? request.table->name : request.schedule;
-  const bool played =
-      !source.by_formula() && (IsSynchronous(source.schedule().policy) || request.table != nullptr);
-  plan.rule = played ? "simulated" : "paper";
-  plan.stages = Stages(request, source, *best);
-  plan.device_of = best->device_of;
-  plan.own_warmup = !source.by_formula() && request.warmup.empty();
-  plan.step_s = best->step_s;
-  plan.bubble = Bubble(request, source, *best);
-  for (const Familiar& other : familiar) plan.alternatives.push_back(Listed(source, other, *best));
-  plan.warnings = Warnings(source, *best);
+  if (!best) return NothingFits(*planning, found);
+  best = WithBestDepth(*planning, *std::move(best));
+  Plan plan = Describe(*planning, *best);
+  const double bound = FastestPossible(*planning);
+  if (!found.exhaustive && bound > 0) plan.optimality_gap = std::max(0.0, plan.step_s / bound - 1);
+  for (const Familiar& other : familiar)
+    plan.alternatives.push_back(Listed(*planning, other, *best));
+  for (const Candidate& other : found.best) {
+    if (plan.alternatives.size() >= 6) break;
+    if (!other.fits() || other.layout == best->layout) continue;
+    if (other.layout.config() == best->layout.config()) continue;
+    const bool listed = std::ranges::any_of(plan.alternatives, [&](const PlanAlternative& a) {
+      return a.config == other.layout.config();
+    });
+    if (!listed)
+      plan.alternatives.push_back(Listed(*planning, {"runner-up", other, ""}, *best));
+  }
+  plan.warnings = Warnings(planning->costs, *best);
   return plan;
 }
 
 // Stages at whose beginning the readers of a parameter are parted.
 std::vector<int> TiedCuts(const PlanRequest& request, const Plan& plan) {
-  std::vector<int> out;
-  for (size_t s = 1; s < plan.stages.size(); ++s)
-    if (!request.profiles[0].nodes[plan.stages[s].first_node - 1].legal_cut)
-      out.push_back(static_cast<int>(s));
-  return out;
+  const std::vector<int> stage_of = plan.stage_of();
+  std::set<int> out;
+  for (const std::vector<int>& tie : request.profiles[0].ties)
+    for (const int node : tie)
+      if (stage_of[node] != stage_of[tie.front()]) out.insert(stage_of[node]);
+  return {out.begin(), out.end()};
 }
 
 }  // namespace
@@ -175,13 +469,16 @@ absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {
   absl::StatusOr<Plan> plan = MakePlan(request, false);
   if (plan.ok()) return plan;
   absl::StatusOr<JobSchedule> schedule = CheckRequest(request);
-  if (!schedule.ok() || !AllowsTies(schedule->policy)) return plan;
+  if (!schedule.ok() || !AllowsTies(schedule->policy) || request.rule != "measured") return plan;
   absl::StatusOr<Plan> parted = MakePlan(request, true);
   if (!parted.ok()) return plan;
-  parted->warnings.push_back(
-      fmt::format("the readers of a parameter are parted before stage {}: each holds a copy, and "
-                  "their gradients are summed before every update",
-                  fmt::join(TiedCuts(request, *parted), ", ")));
+  const std::vector<int> cuts = TiedCuts(request, *parted);
+  if (!cuts.empty()) {
+    parted->warnings.push_back(
+        fmt::format("the readers of a parameter are parted before stage {}: each holds a copy, and "
+                    "their gradients are summed before every update",
+                    fmt::join(cuts, ", ")));
+  }
   return parted;
 }
 

@@ -36,7 +36,8 @@ struct PlanRequest {
   int max_replicas = 0;          // per stage; 0: no limit
   std::vector<int> warmup;       // per stage, REQUIRES stages; empty: the schedule's rule
   bool global_norm = false;      // updates look at the whole model's gradient
-  bool recompute = false;        // backward computes the forward pass again, all but ...
+  bool may_recompute = true;     // stages that would not fit otherwise may compute again
+  bool recompute = false;        // all do: backward computes the forward pass again, all but ...
   std::vector<int> checkpoints;  // ... the outputs of these forward nodes
   int channel_slots = 2;         // messages that a channel holds at each end
   bool use_all_workers = false;  // as the published optimizer; else workers may stay idle

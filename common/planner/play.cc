@@ -10,6 +10,8 @@ namespace {
 
 // Of a run that is played: more in flight is not told apart from it.
 constexpr int64_t kMostMicrobatches = int64_t{1} << 16;
+// Channels are given twice as many slots as long as the schedule cannot do with them.
+constexpr int kMostChannelSlots = 64;
 
 ScheduleShape ShapeToPlay(const PlanRequest& request, const JobSchedule& schedule,
                           const ScheduleShape& layout) {
@@ -25,7 +27,6 @@ ScheduleShape ShapeToPlay(const PlanRequest& request, const JobSchedule& schedul
     return shape;
   }
   shape.microbatches_per_minibatch = request.microbatches;
-  if (static_cast<int>(request.warmup.size()) == shape.stages()) shape.warmup = request.warmup;
   if (IsSynchronous(schedule.policy)) return shape;
   int64_t in_flight = 0;
   for (int s = 0; s < shape.stages(); ++s) {
@@ -56,15 +57,45 @@ int ForwardsAhead(const StageProgram& program, int chunk) {
   return std::max(forwards - 1, 0);
 }
 
+double StepSeconds(const JobSchedule& schedule, const ScheduleShape& shape,
+                   const Simulation& run) {
+  if (schedule.table == nullptr && !IsSynchronous(schedule.policy))
+    return run.steady_s_per_microbatch * shape.microbatches_per_minibatch;
+  return run.makespan_s / static_cast<double>(shape.minibatches());
+}
+
+// Without a program: what a program needs beside is not asked for.
+absl::StatusOr<Simulation> SimulateTable(const JobSchedule& schedule, const ScheduleShape& shape,
+                                         SimulateOptions costs) {
+  PD_ASSIGN_OR_RETURN(ScheduleTable table, schedule.info->build(shape));
+  PD_ASSIGN_OR_RETURN(table, LowerTable(std::move(table)));
+  absl::StatusOr<Simulation> run;
+  for (costs.channel_slots = 2; costs.channel_slots <= kMostChannelSlots;
+       costs.channel_slots *= 2) {
+    run = Simulate(table, costs);
+    if (run.ok() || run.status().code() != absl::StatusCode::kFailedPrecondition) break;
+  }
+  return run;
+}
+
 }  // namespace
 
 absl::StatusOr<Played> Play(const PlanRequest& request, const JobSchedule& schedule,
-                            const ScheduleShape& layout, const SimulateOptions& costs) {
+                            const ScheduleShape& layout, const SimulateOptions& costs,
+                            bool with_needs) {
   ScheduleShape shape = ShapeToPlay(request, schedule, layout);
-  PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, ProgramsOf(schedule, shape));
-  PD_ASSIGN_OR_RETURN(const Simulation run, Simulate(programs, costs));
   Played played;
-  played.step_s = run.makespan_s / static_cast<double>(shape.minibatches());
+  if (!with_needs) {
+    PD_ASSIGN_OR_RETURN(const Simulation run, SimulateTable(schedule, shape, costs));
+    played.step_s = StepSeconds(schedule, shape, run);
+    return played;
+  }
+  PD_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, ProgramsOf(schedule, shape));
+  SimulateOptions with_slots = costs;
+  for (const StageProgram& program : programs)
+    with_slots.channel_slots = std::max(with_slots.channel_slots, program.channel_slots);
+  PD_ASSIGN_OR_RETURN(const Simulation run, Simulate(programs, with_slots));
+  played.step_s = StepSeconds(schedule, shape, run);
   if (IsSynchronous(schedule.policy) && shape.minibatches() == 1) {
     // What is kept from one minibatch to the next, to take updates back, shows in several.
     shape.minibatches_per_epoch = 3;

@@ -6,21 +6,23 @@
 #include <vector>
 
 #include "common/job/job_schedule.h"
-#include "common/schedule/simulate.h"
 #include "common/planner/planner.h"
+#include "common/schedule/simulate.h"
 
 namespace pipedream {
 
 struct Played {
-  double step_s = 0;              // seconds per minibatch, over the whole of what was played
+  double step_s = 0;  // per minibatch: in the long run if asynchronous, else of all that was played
   std::vector<StageNeeds> needs;  // per stage
   std::vector<int> warmup;        // per stage: forwards before the first backward, less one
 };
 
 // Plays the request's schedule: a minibatch if it is synchronous, else twice what is in flight; a
-// table that is a whole run, all of it. What it needs is that of a run as long as it takes. `layout` has
-// replicas and devices. kInvalidArgument: the schedule cannot serve that layout.
+// table that is a whole run, all of it. `layout` has replicas, devices, warm-up, edges and ties.
+// Only `with_needs`: needs and warm-up, which take much longer than the time; they are those of a
+// run as long as it takes. kInvalidArgument: the schedule cannot serve that layout.
 absl::StatusOr<Played> Play(const PlanRequest& request, const JobSchedule& schedule,
-                            const ScheduleShape& layout, const SimulateOptions& costs);
+                            const ScheduleShape& layout, const SimulateOptions& costs,
+                            bool with_needs);
 
 }  // namespace pipedream
