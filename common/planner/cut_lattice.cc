@@ -14,7 +14,9 @@ namespace pipedream {
 namespace {
 
 // Prices of a second of work in bytes that are tried for the cheapest cuts of a wide graph.
-constexpr int kPrices = 40;
+constexpr int kPrices = 24;
+// About so many cuts are chosen there.
+constexpr int kChosenCuts = 300;
 
 }  // namespace
 
@@ -67,7 +69,7 @@ class LatticeBuilder {
     Order(&sets);
     for (NodeSet& set : sets) out->cuts_.push_back(set == none || set == all ? set : Suited(set));
     Relate(sets, out);
-    CountBytes(out);
+    out->CountBytes(profile_);
   }
 
  private:
@@ -98,6 +100,13 @@ class LatticeBuilder {
         continue;
       heavy_.Insert(n);
       heavy_nodes_.push_back(n);
+    }
+    together_.assign(count_, 1);
+    if (options_.part_ties || profile_.ties.empty()) return;
+    for (const int node : heavy_nodes_) {
+      together_[node] = 0;
+      for (const int other : heavy_nodes_)
+        together_[node] += closures_[node].Contains(other) && closures_[other].Contains(node);
     }
   }
 
@@ -143,18 +152,14 @@ class LatticeBuilder {
   }
 
   bool OneStep(const NodeSet& set, const NodeSet& next, int node) const {
-    for (const int other : heavy_nodes_) {
-      if (other == node || set.Contains(other) || !next.Contains(other)) continue;
-      if (!closures_[other].Contains(node)) return false;
-    }
-    return true;
+    return HeavyOf(next).Count() - HeavyOf(set).Count() == together_[node];
   }
 
   // Where not all sets can be had.
   std::vector<NodeSet> Choice(const NodeSet& none, const NodeSet& all) const {
     std::vector<NodeSet> chain = CheapChain(none, all);
     const int share =
-        std::max(8, options_.most_cuts / 2 / static_cast<int>(std::max<size_t>(chain.size(), 1)));
+        std::max(8, kChosenCuts / static_cast<int>(std::max<size_t>(chain.size(), 1)));
     std::vector<NodeSet> out(chain.begin() + 1, chain.end());
     for (size_t k = 0; k + 1 < chain.size(); ++k) {
       std::vector<NodeSet> between;
@@ -284,24 +289,11 @@ class LatticeBuilder {
     out->most_stages_ = longest[cuts - 1];
   }
 
-  void CountBytes(CutLattice* out) const {
-    out->forward_bytes_.assign(out->size(), 0);
-    out->gradient_bytes_.assign(out->size(), 0);
-    for (int c = 1; c < out->last(); ++c) {
-      const NodeSet& set = out->cuts_[c];
-      const auto in = [&](int node) { return set.Contains(node); };
-      for (const ProfileTensor& tensor : profile_.tensors) {
-        if (!tensor.early.empty() && std::ranges::none_of(tensor.early, in)) continue;
-        if (std::ranges::all_of(tensor.late, in)) continue;
-        (tensor.gradient ? out->gradient_bytes_ : out->forward_bytes_)[c] += tensor.bytes;
-      }
-    }
-  }
-
   const Profile& profile_;
   const LatticeOptions& options_;
   const int count_;
   const std::vector<std::vector<int>> predecessors_;
+  std::vector<int> together_;  // heavy nodes that are tied to a node, itself included
   NodeSet heavy_;
   std::vector<int> heavy_nodes_;
   std::vector<NodeSet> closures_;
@@ -311,17 +303,45 @@ CutLattice::CutLattice(const Profile& profile, const LatticeOptions& options) {
   LatticeBuilder(profile, options).Build(this);
 }
 
+CutLattice::CutLattice(const Profile& profile, const std::vector<std::vector<int>>& stages)
+    : nodes_(static_cast<int>(profile.nodes.size())),
+      complete_(false),
+      most_stages_(static_cast<int>(stages.size())) {
+  const int count = static_cast<int>(stages.size()) + 1;
+  cuts_.emplace_back(nodes_);
+  for (const std::vector<int>& nodes : stages) {
+    cuts_.push_back(cuts_.back());
+    for (const int node : nodes) cuts_.back().Insert(node);
+  }
+  before_.assign(count, NodeSet(count));
+  behind_.resize(count);
+  for (int a = 0; a < count; ++a) {
+    for (int b = a + 1; b < count; ++b) {
+      before_[a].Insert(b);
+      behind_[a].push_back(b);
+    }
+  }
+  CountBytes(profile);
+}
+
+void CutLattice::CountBytes(const Profile& profile) {
+  forward_bytes_.assign(size(), 0);
+  gradient_bytes_.assign(size(), 0);
+  for (int c = 1; c < last(); ++c) {
+    const auto in = [&](int node) { return cuts_[c].Contains(node); };
+    for (const ProfileTensor& tensor : profile.tensors) {
+      if (!tensor.early.empty() && std::ranges::none_of(tensor.early, in)) continue;
+      if (std::ranges::all_of(tensor.late, in)) continue;
+      (tensor.gradient ? gradient_bytes_ : forward_bytes_)[c] += tensor.bytes;
+    }
+  }
+}
+
 std::vector<int> CutLattice::NodesBetween(int from, int to) const {
   std::vector<int> out;
   for (int n = 0; n < nodes_; ++n)
     if (cuts_[to].Contains(n) && !cuts_[from].Contains(n)) out.push_back(n);
   return out;
-}
-
-int CutLattice::Find(const NodeSet& nodes) const {
-  for (int c = 0; c < size(); ++c)
-    if (cuts_[c] == nodes) return c;
-  return -1;
 }
 
 }  // namespace pipedream

@@ -24,6 +24,9 @@ struct LatticeOptions {
 class CutLattice {
  public:
   CutLattice(const Profile& profile, const LatticeOptions& options);
+  // The cuts of one division only. REQUIRES: every node is in one stage, and reads from that and
+  // earlier ones.
+  CutLattice(const Profile& profile, const std::vector<std::vector<int>>& stages);
 
   // Ascending in work: a cut inside another has the smaller number. 0 is before all nodes,
   // size() - 1 behind them.
@@ -44,12 +47,11 @@ class CutLattice {
   int64_t forward_bytes(int cut) const { return forward_bytes_[cut]; }
   int64_t gradient_bytes(int cut) const { return gradient_bytes_[cut]; }
   int64_t bytes(int cut) const { return forward_bytes_[cut] + gradient_bytes_[cut]; }
-  // The cut that holds exactly these nodes; -1 if there is none.
-  int Find(const NodeSet& nodes) const;
   int nodes() const { return nodes_; }
 
  private:
   friend class LatticeBuilder;
+  void CountBytes(const Profile& profile);
   int nodes_ = 0;
   bool complete_ = true;
   int most_stages_ = 1;

@@ -16,6 +16,8 @@ namespace pipedream {
 namespace {
 
 constexpr double kSame = 1e-9;
+// What a deeper pipeline must bring at least.
+constexpr double kWorthDeepening = 0.005;
 // What a message's parts and a parameter are padded to.
 constexpr int64_t kAlignment = 64;
 
@@ -338,9 +340,10 @@ void LayoutCosts::FillMemory(const std::vector<Holdings>& holdings, const std::v
   const int stages = layout.stages();
   candidate->memory.clear();
   candidate->versions.clear();
-  candidate->recompute.assign(stages, request_.recompute);
+  candidate->recompute.resize(stages, request_.recompute);
   for (int s = 0; s < stages; ++s) {
-    candidate->memory.push_back(Memory(layout, s, holdings[s], edges, request_.recompute));
+    if (request_.recompute) candidate->recompute[s] = true;
+    candidate->memory.push_back(Memory(layout, s, holdings[s], edges, candidate->recompute[s]));
     candidate->versions.push_back(holdings[s].versions);
   }
   double least_left = 2;
@@ -398,9 +401,10 @@ double LayoutCosts::BytesMoved(const Layout& layout, const std::vector<Edge>& ed
   return bytes;
 }
 
-Candidate LayoutCosts::Estimate(const Layout& layout) const {
+Candidate LayoutCosts::Estimate(const Layout& layout, std::vector<bool> recompute) const {
   Candidate out;
   out.layout = layout;
+  out.recompute = std::move(recompute);
   for (int s = 0; s < layout.stages(); ++s) out.warmup.push_back(Warmup(layout, s));
   const std::vector<Edge> edges = Edges(layout);
   FillMemory(RuleHoldings(layout, out.warmup), edges, &out);
@@ -411,8 +415,57 @@ Candidate LayoutCosts::Estimate(const Layout& layout) const {
   return out;
 }
 
-Candidate LayoutCosts::Measure(const Layout& layout) const {
-  Candidate out = Estimate(layout);
+std::vector<int> LayoutCosts::Deepened(const Candidate& candidate, bool per_link) const {
+  const Layout& layout = candidate.layout;
+  const double period = candidate.bottleneck_s / request_.microbatches;
+  std::vector<int> out(layout.stages());
+  double together = 0;  // of all links behind, there and back, in periods
+  int alone = 0;
+  for (int s = layout.stages() - 1; s >= 0; --s) {
+    if (s + 1 < layout.stages()) {
+      const auto bytes = static_cast<double>(
+          std::max(lattice_.forward_bytes(layout.cuts[s + 1]),
+                   lattice_.gradient_bytes(layout.cuts[s + 1])));
+      double way = 0;
+      for (const int a : layout.on(s)) {
+        for (const int b : layout.on(s + 1)) {
+          const PathCosts& path = cluster_.path(a, b);
+          way = std::max(way, path.latency_s + bytes / path.bandwidth_bytes_per_s);
+        }
+      }
+      const double trips = period > 0 ? std::min(2 * way / period, 1e3) : 0;
+      together += trips;
+      alone += static_cast<int>(std::ceil(trips - kSame));
+    }
+    const double more = per_link ? alone : std::ceil(together - kSame);
+    Layout own = layout;
+    own.warmup.clear();
+    out[s] = Warmup(own, s) + static_cast<int>(std::ceil(more / layout.replicas(s) - kSame));
+  }
+  return out;
+}
+
+Candidate LayoutCosts::MeasureAtBestDepth(const Layout& layout) const {
+  Candidate best = Measure(layout);
+  const bool free = by_formula_ && schedule_.info->name != "gpipe" && request_.warmup.empty() &&
+                    layout.warmup.empty() && layout.stages() > 1 && best.refused.ok();
+  if (!free) return best;
+  // The closed form's time is what depth can bring at most.
+  const double least = StepSeconds(layout, Bottleneck(layout, best.recompute));
+  for (const bool per_link : {false, true}) {
+    if (best.fits() && best.step_s <= least * (1 + kWorthDeepening)) break;
+    Layout deeper = layout;
+    deeper.warmup = Deepened(best, per_link);
+    if (deeper.warmup == best.warmup) continue;
+    Candidate candidate = Measure(deeper);
+    if (candidate.fits() && candidate.step_s < best.step_s * (1 - kWorthDeepening))
+      best = std::move(candidate);
+  }
+  return best;
+}
+
+Candidate LayoutCosts::Measure(const Layout& layout, std::vector<bool> recompute) const {
+  Candidate out = Estimate(layout, std::move(recompute));
   const std::vector<Edge> edges = Edges(layout);
   std::vector<Holdings> holdings = RuleHoldings(layout, out.warmup);
   Play(edges, &out, &holdings);

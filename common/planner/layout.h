@@ -78,8 +78,12 @@ class LayoutCosts {
               const Cluster& cluster);
 
   // Without playing: step_s is the closed form's.
-  Candidate Estimate(const Layout& layout) const;
-  Candidate Measure(const Layout& layout) const;
+  Candidate Estimate(const Layout& layout, std::vector<bool> recompute = {}) const;
+  // `recompute`: by stage, those that compute again whether they must or not.
+  Candidate Measure(const Layout& layout, std::vector<bool> recompute = {}) const;
+  // As the schedule's rule has it, or with stages as far ahead as the links make necessary
+  // (planner.md, section 3): the least depth that is about as fast as any.
+  Candidate MeasureAtBestDepth(const Layout& layout) const;
   Load Bottleneck(const Layout& layout, const std::vector<bool>& recompute) const;
 
   const PlanRequest& request() const { return request_; }
@@ -132,6 +136,8 @@ class LayoutCosts {
   std::vector<Holdings> RuleHoldings(const Layout& layout, const std::vector<int>& warmup) const;
   MemoryPrediction Memory(const Layout& layout, int stage, const Holdings& holdings,
                           const std::vector<Edge>& edges, bool recompute) const;
+  // Forwards ahead with what links make necessary: each link for itself, or all together.
+  std::vector<int> Deepened(const Candidate& candidate, bool per_link) const;
   void FillMemory(const std::vector<Holdings>& holdings, const std::vector<Edge>& edges,
                   Candidate* candidate) const;
   double BytesMoved(const Layout& layout, const std::vector<Edge>& edges) const;

@@ -3,6 +3,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -580,7 +581,7 @@ class Search {
       for (const Candidate* candidate : near) {
         if (left-- <= 0) break;
         if (!played.insert(candidate->layout).second) continue;
-        Candidate measured = costs_.Measure(candidate->layout);
+        Candidate measured = costs_.MeasureAtBestDepth(candidate->layout);
         if (!measured.refused.ok() || !Prefer(measured, best->front())) continue;
         best->insert(best->begin(), std::move(measured));
         break;
@@ -606,7 +607,7 @@ class Search {
       }
       if (!found && candidate->lacking_bytes > 0 && played >= settings_.most_measures / 4) break;
       ++played;
-      Candidate measured = costs_.Measure(candidate->layout);
+      Candidate measured = costs_.MeasureAtBestDepth(candidate->layout);
       best->push_back(std::move(measured));
       std::ranges::stable_sort(*best, [](const Candidate& a, const Candidate& b) {
         if (a.refused.ok() != b.refused.ok()) return a.refused.ok();

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,9 +26,6 @@ bool AllowsTies(WeightPolicy policy) {
   return IsSynchronous(policy) || policy == WeightPolicy::kDoubleBuffer;
 }
 
-// What deepens a pipeline must bring at least.
-constexpr double kWorthDeepening = 0.005;
-
 // Everything that one request stands on.
 struct Planning {
   Planning(const PlanRequest& r, JobSchedule s, const LatticeOptions& options,
@@ -34,6 +33,15 @@ struct Planning {
       : request(r),
         schedule(std::move(s)),
         lattice(r.profiles[0], options),
+        cluster(r.topology, r.profiles, devices),
+        costs(request, schedule, lattice, cluster) {}
+
+  // For a given division.
+  Planning(const PlanRequest& r, JobSchedule s, const std::vector<std::vector<int>>& stages,
+           const std::vector<int>& devices)
+      : request(r),
+        schedule(std::move(s)),
+        lattice(r.profiles[0], stages),
         cluster(r.topology, r.profiles, devices),
         costs(request, schedule, lattice, cluster) {}
 
@@ -59,8 +67,8 @@ struct Planning {
     settings.max_replicas = useful_replicas();
     settings.use_all = request.use_all_workers;
     const int n = cluster.size();
-    settings.most_estimates = n <= 16 ? 20000 : 8000;
-    settings.most_measures = n <= 4 ? 400 : n <= 8 ? 100 : n <= 16 ? 24 : 8;
+    settings.most_estimates = n <= 8 ? 20000 : 4000;
+    settings.most_measures = n <= 4 ? 400 : n <= 8 ? 100 : n <= 16 ? 24 : 6;
     return settings;
   }
 };
@@ -227,7 +235,7 @@ std::vector<Familiar> FamiliarPlans(const Planning& planning) {
     parallel.excluded =
         workers < 2 ? "needs two workers" : "needs two microbatches per minibatch";
   } else {
-    parallel.candidate = planning.costs.Measure(
+    parallel.candidate = planning.costs.MeasureAtBestDepth(
         OneStage(planning, {by_speed.begin(), by_speed.begin() + replicas}));
     if (request.stages > 1) parallel.excluded = fmt::format("stages is {}", request.stages);
     if (replicas > planning.useful_replicas())
@@ -237,7 +245,8 @@ std::vector<Familiar> FamiliarPlans(const Planning& planning) {
   if (workers >= 2 && request.stages != 1 && planning.lattice.most_stages() >= 2) {
     SearchSettings settings = planning.Settings();
     settings.straight = true;
-    settings.most_measures = std::min(settings.most_measures, 40);
+    settings.most_measures = std::min(settings.most_measures, 8);
+    settings.most_estimates = std::min(settings.most_estimates, 2000);
     SearchResult found = SearchLayouts(planning.costs, settings);
     if (!found.best.empty()) straight.candidate = found.best.front();
   }
@@ -247,9 +256,9 @@ std::vector<Familiar> FamiliarPlans(const Planning& planning) {
                         : planning.lattice.most_stages() < 2 ? "the model cannot be cut"
                                                               : "no division of the model";
   }
-  Familiar one{"one worker", planning.costs.Measure(OneStage(planning, {by_speed[0]})), ""};
+  Familiar one{"one worker", planning.costs.MeasureAtBestDepth(OneStage(planning, {by_speed[0]})), ""};
   for (size_t d = 1; d < by_speed.size() && !one.candidate->fits(); ++d) {
-    Candidate other = planning.costs.Measure(OneStage(planning, {by_speed[d]}));
+    Candidate other = planning.costs.MeasureAtBestDepth(OneStage(planning, {by_speed[d]}));
     if (other.fits()) one.candidate = std::move(other);
   }
   if (request.stages > 1) one.excluded = fmt::format("stages is {}", request.stages);
@@ -277,57 +286,6 @@ PlanAlternative Listed(const Planning& planning, const Familiar& plan, const Can
   out.reason = WhyNot(planning.costs, *plan.candidate, chosen);
   if (!plan.excluded.empty()) out.reason = fmt::format("{}; {}", plan.excluded, out.reason);
   return out;
-}
-
-// --- How far stages run ahead --------------------------------------------------------------------
-
-// Forwards ahead that links make necessary, per replica of each stage: `rounds_up` says whether for
-// each link alone or for all together (planner.md: the per-link rule, Little's bound).
-std::vector<int> Deepened(const Planning& planning, const Candidate& candidate, bool per_link) {
-  const Layout& layout = candidate.layout;
-  const double period = candidate.bottleneck_s;
-  std::vector<int> out(layout.stages());
-  double together = 0;  // of all links behind, there and back, in periods
-  int alone = 0;
-  for (int s = layout.stages() - 1; s >= 0; --s) {
-    if (s + 1 < layout.stages()) {
-      const int64_t bytes = std::max(planning.lattice.forward_bytes(layout.cuts[s + 1]),
-                                     planning.lattice.gradient_bytes(layout.cuts[s + 1]));
-      double way = 0;
-      for (const int a : layout.on(s)) {
-        for (const int b : layout.on(s + 1)) {
-          const PathCosts& path = planning.cluster.path(a, b);
-          way = std::max(way, path.latency_s +
-                                  static_cast<double>(bytes) / path.bandwidth_bytes_per_s);
-        }
-      }
-      const double trips = period > 0 ? 2 * way / period : 0;
-      together += trips;
-      alone += static_cast<int>(std::ceil(trips - 1e-9));
-    }
-    const double more = per_link ? alone : std::ceil(together - 1e-9);
-    Layout own = layout;
-    own.warmup.clear();
-    out[s] = planning.costs.Warmup(own, s) +
-             static_cast<int>(std::ceil(more / layout.replicas(s) - 1e-9));
-  }
-  return out;
-}
-
-// The least depth that is about as fast as any.
-Candidate WithBestDepth(const Planning& planning, Candidate chosen) {
-  const bool free = planning.costs.by_formula() && planning.schedule.info->name != "gpipe" &&
-                    planning.request.warmup.empty() && chosen.layout.group_of.empty();
-  if (!free || chosen.layout.stages() < 2) return chosen;
-  for (const bool per_link : {false, true}) {
-    Layout deeper = chosen.layout;
-    deeper.warmup = Deepened(planning, chosen, per_link);
-    if (deeper.warmup == chosen.warmup) continue;
-    Candidate candidate = planning.costs.Measure(deeper);
-    if (candidate.fits() && candidate.step_s < chosen.step_s * (1 - kWorthDeepening))
-      chosen = std::move(candidate);
-  }
-  return chosen;
 }
 
 // --- By the published rules ----------------------------------------------------------------------
@@ -433,7 +391,6 @@ absl::StatusOr<Plan> MakePlan(const PlanRequest& request, bool part_ties) {
     if (!best || Better(*plan.candidate, *best)) best = plan.candidate;
   }
   if (!best) return NothingFits(*planning, found);
-  best = WithBestDepth(*planning, *std::move(best));
   Plan plan = Describe(*planning, *best);
   const double bound = FastestPossible(*planning);
   if (!found.exhaustive && bound > 0) plan.optimality_gap = std::max(0.0, plan.step_s / bound - 1);
@@ -451,6 +408,95 @@ absl::StatusOr<Plan> MakePlan(const PlanRequest& request, bool part_ties) {
   }
   plan.warnings = Warnings(planning->costs, *best);
   return plan;
+}
+
+// --- A plan that was made before ---------------------------------------------------------------
+
+// The nodes of each stage. kInvalidArgument: they are not all of the model's, once each, in an order
+// in which data can flow.
+absl::StatusOr<std::vector<std::vector<int>>> CheckStages(const PlanRequest& request,
+                                                          const JobSchedule& schedule,
+                                                          const Plan& plan) {
+  const Profile& profile = request.profiles[0];
+  const int count = static_cast<int>(profile.nodes.size());
+  std::vector<int> stage_of(count, -1);
+  std::vector<std::vector<int>> out;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    out.push_back(plan.stages[s].nodes);
+    if (out.back().empty()) return InvalidArgument("plan: stage {} has no nodes", s);
+    for (const int node : out.back()) {
+      if (node < 0 || node >= count) {
+        return InvalidArgument("plan: stage {} has node {}, the model has nodes 0 to {}", s, node,
+                               count - 1);
+      }
+      if (stage_of[node] >= 0) {
+        return InvalidArgument("plan: node {} ({}) is in stages {} and {}", node,
+                               profile.nodes[node].name, stage_of[node], s);
+      }
+      stage_of[node] = static_cast<int>(s);
+    }
+  }
+  for (int n = 0; n < count; ++n) {
+    if (stage_of[n] < 0)
+      return InvalidArgument("plan: node {} ({}) is in no stage", n, profile.nodes[n].name);
+  }
+  for (const ProfileTensor& tensor : profile.tensors) {
+    if (tensor.gradient) continue;
+    for (const int maker : tensor.early) {
+      for (const int reader : tensor.late) {
+        if (stage_of[maker] <= stage_of[reader]) continue;
+        return InvalidArgument(
+            "plan: node {} ({}) of stage {} reads what node {} ({}) of stage {} makes; data flows "
+            "from earlier stages to later ones",
+            reader, profile.nodes[reader].name, stage_of[reader], maker,
+            profile.nodes[maker].name, stage_of[maker]);
+      }
+    }
+  }
+  for (const std::vector<int>& tie : profile.ties) {
+    for (const int node : tie) {
+      if (AllowsTies(schedule.policy) || stage_of[node] == stage_of[tie.front()]) continue;
+      return InvalidArgument(
+          "plan: nodes {} ({}) and {} ({}) read one parameter, but are in stages {} and {}, which "
+          "schedule '{}' does not allow",
+          tie.front(), profile.nodes[tie.front()].name, node, profile.nodes[node].name,
+          stage_of[tie.front()], stage_of[node], request.schedule);
+    }
+  }
+  return out;
+}
+
+// By device group of the plan. kInvalidArgument: a worker that is not there, or has two places.
+absl::StatusOr<std::vector<std::vector<int>>> CheckWorkers(
+    const Plan& plan, const std::map<std::string, int>& device_of) {
+  std::vector<std::vector<int>> out(plan.devices());
+  std::map<std::string, size_t> used;  // by worker: the first stage
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const size_t group = plan.device_of.empty() ? s : plan.device_of[s];
+    if (group >= out.size()) return InvalidArgument("plan: stage {} is on device {}", s, group);
+    const bool again = !out[group].empty();
+    std::vector<int> devices;
+    for (const std::string& worker : plan.stages[s].workers) {
+      const auto found = device_of.find(worker);
+      if (found == device_of.end()) {
+        std::vector<std::string> known;
+        for (const auto& [id, device] : device_of) known.push_back(id);
+        return InvalidArgument("plan: stage {} is on worker '{}', which is not there; there are {}",
+                               s, worker, fmt::join(known, ", "));
+      }
+      const auto [first, fresh] = used.try_emplace(worker, s);
+      if (!fresh && !again) {
+        return InvalidArgument("plan: worker '{}' is in stages {} and {}", worker, first->second, s);
+      }
+      devices.push_back(found->second);
+    }
+    if (devices.empty()) return InvalidArgument("plan: stage {} has no workers", s);
+    if (again && devices != out[group]) {
+      return InvalidArgument("plan: the stages of device {} name different workers", group);
+    }
+    out[group] = std::move(devices);
+  }
+  return out;
 }
 
 // Stages at whose beginning the readers of a parameter are parted.
@@ -480,6 +526,41 @@ absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {
                     fmt::join(cuts, ", ")));
   }
   return parted;
+}
+
+absl::StatusOr<Plan> EvaluatePlan(const PlanRequest& request, const Plan& plan) {
+  PlanRequest own = request;
+  own.rule = "measured";
+  own.schedule = plan.schedule;
+  own.stages = 0;
+  own.workers = 0;
+  own.warmup.clear();
+  own.max_replicas = 0;
+  PD_ASSIGN_OR_RETURN(const JobSchedule schedule, CheckRequest(own));
+  std::vector<int> everyone(own.topology.devices.size());
+  std::map<std::string, int> device_of;
+  for (size_t d = 0; d < everyone.size(); ++d) {
+    everyone[d] = static_cast<int>(d);
+    device_of[own.topology.devices[d].worker_id] = static_cast<int>(d);
+  }
+  Layout layout;
+  layout.group_of = plan.device_of;
+  if (!plan.own_warmup) layout.warmup = plan.warmup();
+  PD_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> stages,
+                      CheckStages(own, schedule, plan));
+  PD_ASSIGN_OR_RETURN(layout.devices, CheckWorkers(plan, device_of));
+  const Planning planning(own, schedule, stages, everyone);
+  for (int cut = 0; cut < planning.lattice.size(); ++cut) layout.cuts.push_back(cut);
+  std::vector<bool> recompute;
+  for (const PlanStage& stage : plan.stages) recompute.push_back(stage.recompute);
+  const Candidate candidate = planning.costs.Measure(layout, recompute);
+  if (!candidate.refused.ok()) return candidate.refused;
+  if (!candidate.fits())
+    return ResourceExhausted("the plan {} does not fit in memory: {}", layout.config(),
+                             MemoryLack(planning.costs, candidate));
+  Plan out = Describe(planning, candidate);
+  out.warnings = Warnings(planning.costs, candidate);
+  return out;
 }
 
 }  // namespace pipedream
