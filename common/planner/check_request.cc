@@ -67,6 +67,21 @@ absl::Status CheckProfiles(const PlanRequest& request) {
           "profiles: that of '{}' was measured with microbatches of {} samples, the job's have {}",
           profile.device_kind, profile.microbatch_size, wanted);
     }
+    const int count = static_cast<int>(profile.nodes.size());
+    const auto known = [&](int node) { return node >= 0 && node < count; };
+    for (const ProfileTensor& tensor : profile.tensors) {
+      if (!tensor.late.empty() && std::ranges::all_of(tensor.early, known) &&
+          std::ranges::all_of(tensor.late, known) && std::ranges::all_of(tensor.kept_by, known))
+        continue;
+      return InvalidArgument(
+          "profiles: that of '{}' has a tensor between nodes that it lacks; it has nodes 0 to {}",
+          profile.device_kind, count - 1);
+    }
+    for (const std::vector<int>& tie : profile.ties) {
+      if (std::ranges::all_of(tie, known)) continue;
+      return InvalidArgument("profiles: that of '{}' ties nodes that it lacks; it has 0 to {}",
+                             profile.device_kind, count - 1);
+    }
     for (const NodeProfile& node : profile.nodes) {
       if (!(node.compute_s() >= 0) || !std::isfinite(node.compute_s())) {
         return InvalidArgument(

@@ -17,11 +17,7 @@ namespace {
 
 constexpr double kSame = 1e-9;
 // What a deeper pipeline must bring at least.
-constexpr double kWorthDeepening = 0.005;
-// What a message's parts and a parameter are padded to.
-constexpr int64_t kAlignment = 64;
-
-int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr double kWorthDeepening = 0.02;
 
 bool HasNode(const std::vector<int>& nodes, const std::vector<int>& sorted) {
   return std::ranges::any_of(
@@ -60,6 +56,9 @@ LayoutCosts::LayoutCosts(const PlanRequest& request, const JobSchedule& schedule
   by_formula_ = schedule.info != nullptr &&
                 (schedule.info->name == "pipedream" || schedule.info->name == "1f1b" ||
                  schedule.info->name == "gpipe");
+  checkpoint_.resize(profile().nodes.size());
+  for (const int node : request.checkpoints)
+    if (node >= 0 && static_cast<size_t>(node) < checkpoint_.size()) checkpoint_[node] = true;
   for (const Profile& profile : request.profiles) {
     std::vector<Sums>& sums = sums_.emplace_back();
     for (int cut = 0; cut < lattice.size(); ++cut) {
@@ -67,6 +66,7 @@ LayoutCosts::LayoutCosts(const PlanRequest& request, const JobSchedule& schedule
       for (const int n : lattice.NodesBetween(0, cut)) {
         const NodeProfile& node = profile.nodes[n];
         sum.forward_s += node.forward_s;
+        if (!checkpoint_[n]) sum.again_s += node.forward_s;
         sum.input_gradient_s += node.input_gradient_s;
         sum.weight_gradient_s += node.weight_gradient_s;
         sum.optimizer_s += node.optimizer_s;
@@ -78,9 +78,6 @@ LayoutCosts::LayoutCosts(const PlanRequest& request, const JobSchedule& schedule
     for (const int n : lattice.NodesBetween(0, cut)) bytes += profile().nodes[n].parameter_bytes;
     parameter_bytes_.push_back(bytes);
   }
-  checkpoint_.resize(profile().nodes.size());
-  for (const int node : request.checkpoints)
-    if (node >= 0 && static_cast<size_t>(node) < checkpoint_.size()) checkpoint_[node] = true;
 }
 
 const LayoutCosts::StageFacts& LayoutCosts::FactsOf(int from, int to) const {
@@ -103,13 +100,14 @@ const LayoutCosts::StageFacts& LayoutCosts::FactsOf(int from, int to) const {
     facts->workspace_bytes = std::max(facts->workspace_bytes, node.workspace_bytes);
   }
   for (const ProfileTensor& tensor : profile().tensors) {
-    if (tensor.gradient || tensor.kept_by.empty() || !HasNode(tensor.kept_by, facts->nodes))
-      continue;
+    if (tensor.gradient) continue;
     const bool made_here = !tensor.early.empty() && HasNode(tensor.early, facts->nodes);
-    facts->kept_bytes += tensor.kept_bytes;
-    if (!made_here || checkpoint_[tensor.early.front()]) {
-      facts->checkpoint_bytes += tensor.kept_bytes;  // what enters the stage is kept
-    } else {
+    const bool enters = !made_here && from > 0 && HasNode(tensor.late, facts->nodes);
+    const bool kept = HasNode(tensor.kept_by, facts->nodes);
+    if (kept) facts->kept_bytes += tensor.kept_bytes;
+    if (enters || (kept && checkpoint_[tensor.early.front()])) {
+      facts->checkpoint_bytes += std::max(tensor.kept_bytes, tensor.bytes);
+    } else if (kept) {
       again_bytes += tensor.kept_bytes;
     }
   }
@@ -123,9 +121,10 @@ StageWork LayoutCosts::Work(int from, int to, int device, bool recompute) const 
   const double forward = sums[to].forward_s - sums[from].forward_s;
   const double input = sums[to].input_gradient_s - sums[from].input_gradient_s;
   const double weight = sums[to].weight_gradient_s - sums[from].weight_gradient_s;
+  const double again = recompute ? sums[to].again_s - sums[from].again_s : 0;
   StageWork work;
   work.forward_s = std::max(0.0, forward * slowness);
-  work.backward_input_s = std::max(0.0, (input + (recompute ? forward : 0)) * slowness);
+  work.backward_input_s = std::max(0.0, (input + again) * slowness);
   work.backward_s = work.backward_input_s + std::max(0.0, weight * slowness);
   work.step_s = std::max(0.0, (sums[to].optimizer_s - sums[from].optimizer_s) * slowness);
   return work;
@@ -195,7 +194,7 @@ std::vector<LayoutCosts::Edge> LayoutCosts::Edges(const Layout& layout) const {
         Edge& edge = edges[{from, to}];
         edge.from = from;
         edge.to = to;
-        (tensor.gradient ? edge.gradient_bytes : edge.forward_bytes) += Aligned(tensor.bytes);
+        (tensor.gradient ? edge.gradient_bytes : edge.forward_bytes) += tensor.bytes;
         ++(tensor.gradient ? edge.gradient_items : edge.forward_items);
       }
     }
@@ -452,11 +451,20 @@ Candidate LayoutCosts::MeasureAtBestDepth(const Layout& layout) const {
   if (!free) return best;
   // The closed form's time is what depth can bring at most.
   const double least = StepSeconds(layout, Bottleneck(layout, best.recompute));
-  for (const bool per_link : {false, true}) {
+  const std::vector<int> rule = best.warmup;
+  const std::vector<int> deepest = Deepened(best, true);
+  std::vector<std::vector<int>> depths = {Deepened(best, false)};
+  for (const int more : {1, 2, 4}) {  // no stage further beyond the rule than so
+    depths.push_back(rule);
+    for (size_t s = 0; s < rule.size(); ++s)
+      depths.back()[s] = std::min(deepest[s], rule[s] + more);
+  }
+  depths.push_back(deepest);
+  for (const std::vector<int>& depth : depths) {
     if (best.fits() && best.step_s <= least * (1 + kWorthDeepening)) break;
+    if (depth == best.warmup || depth == rule) continue;
     Layout deeper = layout;
-    deeper.warmup = Deepened(best, per_link);
-    if (deeper.warmup == best.warmup) continue;
+    deeper.warmup = depth;
     Candidate candidate = Measure(deeper);
     if (candidate.fits() && candidate.step_s < best.step_s * (1 - kWorthDeepening))
       best = std::move(candidate);

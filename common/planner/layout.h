@@ -118,6 +118,7 @@ class LayoutCosts {
  private:
   struct Sums {
     double forward_s = 0, input_gradient_s = 0, weight_gradient_s = 0, optimizer_s = 0;
+    double again_s = 0;  // forward, of what recompute computes again
   };
   struct StageFacts {
     std::vector<int> nodes;

@@ -366,7 +366,11 @@ absl::Status NothingFits(const Planning& planning, const SearchResult& found) {
         "stages, workers and max_replicas leave no plan: {} workers, at most {} replicas per stage",
         planning.cluster.size(), planning.useful_replicas());
   }
-  const Candidate& smallest = found.best.front();
+  const auto lacks = [](const Candidate& c) {
+    return std::pair(!c.refused.ok(), c.needed_bytes - c.available_bytes);
+  };
+  const Candidate& smallest = *std::ranges::min_element(
+      found.best, [&](const Candidate& a, const Candidate& b) { return lacks(a) < lacks(b); });
   if (!smallest.refused.ok()) return smallest.refused;
   const MemoryPrediction& memory = smallest.memory[smallest.fullest_stage];
   return ResourceExhausted(

@@ -1,6 +1,7 @@
 #include "common/planner/play.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/base/status.h"
 #include "common/schedule/repeat_table.h"
@@ -10,6 +11,7 @@ namespace {
 
 // Of a run that is played: more in flight is not told apart from it.
 constexpr int64_t kMostMicrobatches = int64_t{1} << 16;
+constexpr int64_t kLongestRound = 192;
 // Channels are given twice as many slots as long as the schedule cannot do with them.
 constexpr int kMostChannelSlots = 64;
 
@@ -34,8 +36,12 @@ ScheduleShape ShapeToPlay(const PlanRequest& request, const JobSchedule& schedul
         std::max(in_flight, (int64_t{WarmupDepth(shape, StageId(s))} + 1) * shape.replicas[s]);
   }
   const int64_t m = request.microbatches;
-  shape.minibatches_per_epoch = std::clamp<int64_t>(2 * ((in_flight + m - 1) / m) + 3, 1,
-                                                    std::max<int64_t>(kMostMicrobatches / m, 1));
+  // Long enough for the rate to be read over whole rounds of all replicas, if these are not long.
+  int64_t round = m;
+  for (const int r : shape.replicas) round = std::min(std::lcm(round, int64_t{r}), kLongestRound);
+  const int64_t least = std::max(2 * in_flight + 3 * m, std::min(6 * round, kLongestRound));
+  shape.minibatches_per_epoch =
+      std::clamp<int64_t>((least + m - 1) / m, 1, std::max<int64_t>(kMostMicrobatches / m, 1));
   return shape;
 }
 
