@@ -40,6 +40,8 @@ absl::StatusOr<PlannedRun> PlanRun(const ComputePlan& request, const Model& mode
   plan_request.max_replicas = spec.max_replicas;
   plan_request.warmup = spec.warmup;
   plan_request.global_norm = NeedsGlobalNorm(spec);
+  // Computing again gives the same only while the weights stay.
+  plan_request.may_recompute = schedule.policy != WeightPolicy::kSingle;
   PD_RETURN_IF_ERROR(SetRecompute(spec, model, &plan_request));
   Duration begin = SystemClock()->Now();
   PD_ASSIGN_OR_RETURN(Plan plan, MakePlan(plan_request));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct StageInputs {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;
   Recompute recompute = {};
+  // Stages that compute again whatever the job says, since the plan does.
+  std::set<int> recompute_stages = {};
 };
 
 // The largest message exchanged with each other stage.

@@ -47,9 +47,12 @@ absl::StatusOr<std::unique_ptr<WorkerState>> BuildWorker(StageInputs inputs,
     PD_ASSIGN_OR_RETURN(inputs.recompute.checkpoints, CheckpointNodes(inputs.spec, training));
   }
   const int chunks = static_cast<int>(worker->program.stages().size());
+  const bool all = inputs.recompute.enabled;
   for (inputs.chunk = 0; inputs.chunk < chunks; ++inputs.chunk) {
-    PD_ASSIGN_OR_RETURN(std::unique_ptr<StageState> stage, BuildStage(inputs, backend, device));
-    worker->stages.push_back(std::move(stage));
+    const StageId stage = worker->program.stages()[inputs.chunk];
+    inputs.recompute.enabled = all || inputs.recompute_stages.contains(stage.value());
+    PD_ASSIGN_OR_RETURN(std::unique_ptr<StageState> built, BuildStage(inputs, backend, device));
+    worker->stages.push_back(std::move(built));
   }
   return worker;
 }

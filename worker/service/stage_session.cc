@@ -61,6 +61,8 @@ absl::StatusOr<std::unique_ptr<WorkerState>> StageSession::Build() {
   PD_ASSIGN_OR_RETURN(inputs.program, FromProto(request_.program()));
   PD_RETURN_IF_ERROR(Validate(inputs.run));
   inputs.stage_of = plan.stage_of();
+  for (size_t s = 0; s < plan.stages.size(); ++s)
+    if (plan.stages[s].recompute) inputs.recompute_stages.insert(static_cast<int>(s));
   // The schedule follows from plan and run; the slice that was sent must be the one they imply.
   // (Who sends to whom follows from the model; BuildWorker sees to that.)
   PD_ASSIGN_OR_RETURN(ScheduleShape shape, ShapeOfRun(inputs.spec, inputs.run, plan.replicas(),

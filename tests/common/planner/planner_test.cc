@@ -129,13 +129,13 @@ TEST(PlannerTest, HonoursTheSmallestWorkersMemory) {
   ASSERT_OK_AND_ASSIGN(Plan fewer, MakePlan(request));
   for (const PlanStage& stage : fewer.stages)
     EXPECT_EQ(std::count(stage.workers.begin(), stage.workers.end(), "w2"), 0);
-  // ... unless all are. By hand: a twice, b, c with d: 2 slots of 1000, 2 versions, a gradient, 4
-  // of buffers.
+  // ... unless all are. By hand: a twice, b, c with d, which keep 2000 of one microbatch, have 200 of
+  // weights and of gradients, and 2 slots for 2 bytes from b.
   for (DeviceInfo& device : request.topology.devices) device.memory_bytes = 1000;
   EXPECT_THAT(MakePlan(request).status(),
               StatusIs(StatusCode::kResourceExhausted,
-                       HasSubstr("of the smallest, 2-1-1, stage 0 (a) needs 2.25 KiB, a worker has "
-                                 "1000 B (weights 200 B, gradients 100 B")));
+                       HasSubstr("of the smallest, 2-1-1, stage 2 (c .. d) needs 2.35 KiB, a worker "
+                                 "has 1000 B (weights 200 B, gradients 200 B")));
 }
 
 TEST(PlannerTest, FlushSchedulesKeepOneVersionAndFewerSlots) {
