@@ -2,8 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <cstdlib>
-
+#include "client/environment.h"
 #include "common/base/file.h"
 #include "common/base/status.h"
 #include "common/rpc/address.h"
@@ -11,11 +10,6 @@
 
 namespace pipedream {
 namespace {
-
-std::string Env(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // `server:` of the file; empty if there is no file or no such key.
 absl::StatusOr<std::string> ReadConfig(const std::string& path) {

@@ -7,16 +7,13 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "client/environment.h"
+
 namespace pipedream {
 namespace {
 
-std::string_view Env(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
-
 int TerminalWidth() {
-  int width = std::atoi(std::string(Env("COLUMNS")).c_str());
+  int width = std::atoi(Env("COLUMNS").c_str());
   winsize size;
   if (width <= 0 && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) width = size.ws_col;
   return width > 0 ? width : 80;

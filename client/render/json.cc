@@ -83,60 +83,59 @@ Json ToJson(const Message& message) {
   return object;
 }
 
-Json Head(std::string_view kind) {
-  return {{"apiVersion", "pipedream/v1"}, {"kind", std::string(kind)}};
-}
-
 Json Whole(std::string_view kind, const Message& message) {
-  Json object = Head(kind);
+  Json object = JsonHead(kind);
   object.update(ToJson(message));
   return object;
 }
 
 Json WholeList(std::string_view kind, const std::vector<const Message*>& items) {
-  Json object = Head(kind);
+  Json object = JsonHead(kind);
   object["items"] = Json::array();
   for (const Message* item : items) object["items"].push_back(ToJson(*item));
   return object;
 }
 
-// Invalid UTF-8 (a path) becomes U+FFFD rather than an exception.
-std::string Dump(const Json& json, int indent) {
+}  // namespace
+
+Json JsonHead(std::string_view kind) {
+  return {{"apiVersion", "pipedream/v1"}, {"kind", std::string(kind)}};
+}
+
+std::string DumpJson(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
-
 std::string MessageJson(std::string_view kind, const Message& message) {
-  return Dump(Whole(kind, message), 2);
+  return DumpJson(Whole(kind, message), 2);
 }
 std::string MessageYaml(std::string_view kind, const Message& message) {
-  return JsonToYaml(Dump(Whole(kind, message), -1));
+  return JsonToYaml(DumpJson(Whole(kind, message), -1));
 }
 std::string MessageJsonLine(std::string_view kind, const Message& message) {
-  return Dump(Whole(kind, message), -1);
+  return DumpJson(Whole(kind, message), -1);
 }
 std::string ListJson(std::string_view kind, const std::vector<const Message*>& items) {
-  return Dump(WholeList(kind, items), 2);
+  return DumpJson(WholeList(kind, items), 2);
 }
 std::string ListYaml(std::string_view kind, const std::vector<const Message*>& items) {
-  return JsonToYaml(Dump(WholeList(kind, items), -1));
+  return JsonToYaml(DumpJson(WholeList(kind, items), -1));
 }
 
 std::string ErrorJson(const absl::Status& status, ExitCode exit_code) {
-  Json object = Head("Error");
+  Json object = JsonHead("Error");
   object["code"] = std::string(StatusCodeName(status.code()));
   object["reason"] = ReasonOf(status);
   object["message"] = std::string(status.message().data(), status.message().size());
   object["exit_code"] = static_cast<int>(exit_code);
-  return Dump(object, -1);
+  return DumpJson(object, -1);
 }
 
 std::string VersionJson(std::string_view client, std::string_view coordinator) {
-  Json object = Head("Version");
+  Json object = JsonHead("Version");
   object["client"] = std::string(client);
   object["coordinator"] = coordinator.empty() ? Json(nullptr) : Json(std::string(coordinator));
-  return Dump(object, 2);
+  return DumpJson(object, 2);
 }
 
 std::string FormatTime(int64_t unix_us) {

@@ -5,6 +5,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,13 @@
 #include "client/exit_codes.h"
 
 namespace pipedream {
+
+// {"apiVersion": "pipedream/v1", "kind": kind}: how every object begins.
+nlohmann::ordered_json JsonHead(std::string_view kind);
+
+// Ends with a newline; indent -1: on one line. Invalid UTF-8 (a path) becomes U+FFFD rather than an
+// exception.
+std::string DumpJson(const nlohmann::ordered_json& json, int indent = 2);
 
 // {"apiVersion": "pipedream/v1", "kind": kind, ...fields}; ends with a newline. Fields named *_us
 // become *_time (time_us: time). Scalars are always there, messages only if set.

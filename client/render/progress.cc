@@ -57,12 +57,6 @@ std::string CutToWidth(const std::string& text, int width) {
   return cut;
 }
 
-std::string OneLine(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return text;
-}
-
 std::string StateLine(const v1::Job& job) {
   std::string line = JobStateName(job.state());
   if (!job.reason().empty()) line += ": " + OneLine(job.reason());

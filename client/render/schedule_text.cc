@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "client/render/json.h"
 #include "client/render/table.h"
 
 namespace pipedream {
@@ -16,12 +17,6 @@ using Align = TextTable::Align;
 using Json = nlohmann::ordered_json;
 
 std::string Percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
-std::string Dump(const Json& json) { return json.dump(2) + "\n"; }
-
-Json Head(std::string_view kind) {
-  return {{"apiVersion", "pipedream/v1"}, {"kind", std::string(kind)}};
-}
 
 // "interleaved x4": with the stages per device where they are not one.
 std::string NameOf(const ScheduleReport& report) {
@@ -108,7 +103,7 @@ std::string ScheduleListTable(bool headers) {
 }
 
 std::string ScheduleListJson() {
-  Json json = Head("ScheduleList");
+  Json json = JsonHead("ScheduleList");
   json["items"] = Json::array();
   for (const ScheduleInfo& info : AllSchedules()) {
     json["items"].push_back({{"name", std::string(info.name)},
@@ -118,7 +113,7 @@ std::string ScheduleListJson() {
                              {"max_chunks", info.max_chunks},
                              {"summary", std::string(info.summary)}});
   }
-  return Dump(json);
+  return DumpJson(json);
 }
 
 std::string ScheduleReportText(const ScheduleReport& report, bool headers) {
@@ -126,10 +121,10 @@ std::string ScheduleReportText(const ScheduleReport& report, bool headers) {
   auto field = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<17}{}\n", fmt::format("{}:", name), value);
   };
-  field("time", fmt::format("{} for {} microbatches{}, {} each", ShortNumber(report.makespan),
-                            report.microbatches,
-                            IsSynchronous(report.policy) ? "" : " in the steady state",
-                            ShortNumber(report.per_microbatch)));
+  field("time",
+        fmt::format("{} for {} microbatches{}, {} each", ShortNumber(report.makespan),
+                    report.microbatches, IsSynchronous(report.policy) ? "" : " in the steady state",
+                    ShortNumber(report.per_microbatch)));
   field("bubble", fmt::format("{} over the ideal {}, devices idle {}", ShortNumber(report.bubble),
                               ShortNumber(report.ideal), Percent(report.idle)));
   field("messages", fmt::format("{} per microbatch", ShortNumber(report.messages_per_microbatch)));
@@ -148,9 +143,9 @@ std::string ScheduleReportText(const ScheduleReport& report, bool headers) {
 }
 
 std::string ScheduleReportJson(const ScheduleReport& report) {
-  Json json = Head("ScheduleReport");
+  Json json = JsonHead("ScheduleReport");
   json.update(ToJson(report));
-  return Dump(json);
+  return DumpJson(json);
 }
 
 std::string ScheduleComparisonTable(const ScheduleComparison& comparison) {
@@ -212,7 +207,7 @@ std::string ScheduleComparisonMarkdown(const ScheduleComparison& comparison) {
 }
 
 std::string ScheduleComparisonJson(const ScheduleComparison& comparison) {
-  Json json = Head("ScheduleComparison");
+  Json json = JsonHead("ScheduleComparison");
   json["items"] = Json::array();
   for (const ScheduleComparisonRow& row : comparison.rows) {
     for (size_t k = 0; k < comparison.links.size(); ++k) {
@@ -221,7 +216,7 @@ std::string ScheduleComparisonJson(const ScheduleComparison& comparison) {
       json["items"].push_back(std::move(item));
     }
   }
-  return Dump(json);
+  return DumpJson(json);
 }
 
 }  // namespace pipedream

@@ -5,17 +5,13 @@
 #include "common/base/status.h"
 
 namespace pipedream {
-namespace {
 
-// User text (a job's name) must not move the cursor or add rows.
 std::string OneLine(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
   return text;
 }
-
-}  // namespace
 
 int DisplayWidth(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) {

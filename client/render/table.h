@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipedream {
@@ -23,6 +24,9 @@ class TextTable {
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+// Control characters become blanks: user text (a job's name) must not move the cursor or add rows.
+std::string OneLine(std::string text);
 
 // Columns that `text` takes: UTF-8 characters, not bytes.
 int DisplayWidth(std::string_view text);

@@ -1,5 +1,5 @@
 // Repeated fields <-> vectors, element by element through ToProto and FromProto.
-// Include it after the header that declares those: messages are found by scope, not by argument.
+// All that declare those come first: the functions are found by scope, not by argument.
 #pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>
@@ -9,6 +9,9 @@
 
 #include "common/base/status.h"
 #include "common/codec/field_check.h"
+#include "common/codec/job_codec.h"
+#include "common/codec/plan_codec.h"
+#include "common/codec/schedule_codec.h"
 
 namespace pipedream {
 

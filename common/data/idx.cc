@@ -15,13 +15,13 @@ struct IdxType {
   size_t size;  // in the file
   DataType dtype;
 };
-constexpr IdxType kTypes[] = {
+constexpr IdxType kIdxTypes[] = {
     {0x08, 1, DataType::kUint8}, {0x09, 1, DataType::kInt8},    {0x0B, 2, DataType::kInt32},
     {0x0C, 4, DataType::kInt32}, {0x0D, 4, DataType::kFloat32}, {0x0E, 8, DataType::kFloat64},
 };
 
-const IdxType* FindType(uint8_t code) {
-  for (const IdxType& type : kTypes)
+const IdxType* FindIdxType(uint8_t code) {
+  for (const IdxType& type : kIdxTypes)
     if (type.code == code) return &type;
   return nullptr;
 }
@@ -53,7 +53,7 @@ std::string WidenInt16(const std::string& bytes) {
 
 bool LooksLikeIdx(std::string_view content) {
   return content.size() >= 4 && content[0] == 0 && content[1] == 0 &&
-         FindType(static_cast<uint8_t>(content[2])) != nullptr;
+         FindIdxType(static_cast<uint8_t>(content[2])) != nullptr;
 }
 
 absl::StatusOr<RawArray> ParseIdx(std::string content, std::string_view path) {
@@ -62,7 +62,7 @@ absl::StatusOr<RawArray> ParseIdx(std::string content, std::string_view path) {
         "{}: not an IDX file: it must start with two zero bytes, an element type and a rank", path);
   }
   const auto code = static_cast<uint8_t>(content[2]);
-  const IdxType* type = FindType(code);
+  const IdxType* type = FindIdxType(code);
   if (type == nullptr) {
     return InvalidArgument(
         "{}: IDX element type 0x{:02x} is unknown; known are 0x08 (uint8), 0x09 (int8), 0x0b "

@@ -17,7 +17,7 @@ struct NpyType {
   std::string_view descr;
   DataType dtype;
 };
-constexpr NpyType kTypes[] = {
+constexpr NpyType kNpyTypes[] = {
     {"<f4", DataType::kFloat32}, {"<f8", DataType::kFloat64}, {"<i4", DataType::kInt32},
     {"<i8", DataType::kInt64},   {"|u1", DataType::kUint8},   {"|i1", DataType::kInt8},
 };
@@ -109,7 +109,7 @@ class HeaderParser {
 };
 
 absl::StatusOr<DataType> ElementType(std::string_view descr, std::string_view path) {
-  for (const NpyType& type : kTypes)
+  for (const NpyType& type : kNpyTypes)
     if (type.descr == descr) return type.dtype;
   return InvalidArgument(
       "{}: NPY element type '{}' is not supported; supported are <f4 <f8 <i4 <i8 |u1 |i1 "

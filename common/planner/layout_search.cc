@@ -15,7 +15,7 @@
 namespace pipedream {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kUnreachable = std::numeric_limits<double>::infinity();
 // The most layouts among which every one is looked at.
 constexpr int kAllLayouts = 6000;
 // Cuts that a dynamic programme looks at where it counts stages, or devices are many.
@@ -531,7 +531,7 @@ class Search {
       std::set<int> counts = {1, r - 1, r / 2, (r + 1) / 2};
       for (const int first : counts) {
         int best = -1;
-        double distance = kNever;
+        double distance = kUnreachable;
         for (const int cut : lattice_.Behind(from)) {
           if (!lattice_.IsBefore(cut, to)) continue;
           const double off =

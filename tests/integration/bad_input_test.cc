@@ -17,8 +17,6 @@
 namespace pipedream {
 namespace {
 
-using Words = std::vector<std::string>;
-
 // SmallJob's folder with bad files beside the good ones.
 class BadInputTest : public testing::Test {
  protected:

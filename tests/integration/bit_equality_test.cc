@@ -13,33 +13,6 @@
 namespace pipedream {
 namespace {
 
-using Words = std::vector<std::string>;
-
-// A model with BatchNorm and Dropout; 37 samples in minibatches of 8: the last one of an epoch
-// holds 5.
-Words JobWords(const SmallJob& small, const Words& more) {
-  Words words = {"--model",
-                 small.model_path(),
-                 "--data",
-                 small.folder(),
-                 "--loss",
-                 "cross_entropy",
-                 "--epochs",
-                 "2",
-                 "--batch-size",
-                 "8",
-                 "--lr",
-                 "0.05",
-                 "--momentum",
-                 "0.9",
-                 "--seed",
-                 "5",
-                 "--start-timeout",
-                 "30"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 struct Trained {
   v1::Job job;
   std::string onnx;

@@ -16,6 +16,9 @@
 
 namespace pipedream {
 
+// Of a command line.
+using Words = std::vector<std::string>;
+
 // A temporary folder, gone at the end with all that is in it.
 class TestFolder {
  public:

@@ -18,7 +18,6 @@ namespace pipedream {
 namespace {
 
 using testing::HasSubstr;
-using Words = std::vector<std::string>;
 
 // 37 samples in minibatches of 8, the last one of an epoch holds 5; no BatchNorm, whose sums depend
 // on the cut.
@@ -31,33 +30,10 @@ class SchedulesTest : public testing::Test {
     ASSERT_OK(cluster_.Start(Patient(workers)));
   }
 
-  Words JobWords(const Words& more) const {
-    Words words = {"--data",
-                   small_->folder(),
-                   "--loss",
-                   "cross_entropy",
-                   "--epochs",
-                   "2",
-                   "--batch-size",
-                   "8",
-                   "--lr",
-                   "0.05",
-                   "--seed",
-                   "5",
-                   "--momentum",
-                   "0.9",
-                   "--start-timeout",
-                   "30"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-
   // Trains, and compares with the simulation of the plan.
   void Train(const std::string& config, const Words& flags, const std::string& model_path = "") {
     SCOPED_TRACE(testing::PrintToString(flags));
-    Words words = JobWords(flags);
-    words.insert(words.end(), {"--model", model_path.empty() ? small_->model_path() : model_path});
-    ASSERT_OK_AND_ASSIGN(job_, cluster_.Train(words));
+    ASSERT_OK_AND_ASSIGN(job_, cluster_.Train(JobWords(*small_, flags, model_path)));
     EXPECT_EQ(ConfigOf(job_), config);
     onnx_ = cluster_.folder() + "/" + job_.id() + ".onnx";
     const CommandResult exported = cluster_.Run({"export", job_.id(), "--onnx", onnx_});
@@ -196,9 +172,8 @@ TEST_F(SchedulesTest, WishesThatCannotBeMetAreRefusedAtSubmit) {
            {{"--schedule-file", table}, "/bad.csv: schedule CSV, row 2 cell 2: '1X0'"},
            {{"--on-nonfinite", "ignore"}, "on_nonfinite: 'ignore' is unknown"},
        }) {
-    Words words = {"submit", "--model", small_->model_path()};
-    const Words job = JobWords(c.flags);
-    words.insert(words.end(), job.begin(), job.end());
+    Words words = JobWords(*small_, c.flags);
+    words.insert(words.begin(), "submit");
     const CommandResult result = cluster_.Run(words);
     EXPECT_EQ(result.code, 3) << c.message;
     EXPECT_THAT(result.err, HasSubstr(c.message));

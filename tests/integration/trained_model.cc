@@ -14,6 +14,29 @@
 
 namespace pipedream {
 
+Words JobWords(const SmallJob& small, const Words& more, const std::string& model_path) {
+  Words words = {"--model",
+                 model_path.empty() ? small.model_path() : model_path,
+                 "--data",
+                 small.folder(),
+                 "--loss",
+                 "cross_entropy",
+                 "--epochs",
+                 "2",
+                 "--batch-size",
+                 "8",
+                 "--lr",
+                 "0.05",
+                 "--momentum",
+                 "0.9",
+                 "--seed",
+                 "5",
+                 "--start-timeout",
+                 "30"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 absl::StatusOr<std::map<std::string, std::string>> ReadInitialisers(const std::string& path) {
   PD_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, int64_t{1} << 30));
   onnx::ModelProto model;

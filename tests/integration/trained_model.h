@@ -8,10 +8,15 @@
 #include <vector>
 
 #include "pipedream/v1/job.pb.h"
+#include "tests/integration/cluster.h"
 #include "tests/support/small_job.h"
 #include "worker/engine/simulation.h"
 
 namespace pipedream {
+
+// What `submit` is told: two epochs over the files of `small`, 37 samples in minibatches of 8 (the
+// last one of an epoch holds 5), its model or another, and `more`.
+Words JobWords(const SmallJob& small, const Words& more, const std::string& model_path = "");
 
 // Name -> bytes of every initialiser of an ONNX file (raw data only).
 absl::StatusOr<std::map<std::string, std::string>> ReadInitialisers(const std::string& path);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/integration/cluster.h"
+#include "tests/integration/trained_model.h"
 #include "tests/support/small_job.h"
 #include "tests/support/status_matchers.h"
 
@@ -13,31 +14,6 @@ namespace pipedream {
 namespace {
 
 using testing::HasSubstr;
-using Words = std::vector<std::string>;
-
-// 37 samples in minibatches of 8: ten minibatches.
-Words JobWords(const SmallJob& small, const Words& more) {
-  Words words = {"--model",
-                 small.model_path(),
-                 "--data",
-                 small.folder(),
-                 "--loss",
-                 "cross_entropy",
-                 "--epochs",
-                 "2",
-                 "--batch-size",
-                 "8",
-                 "--lr",
-                 "0.05",
-                 "--momentum",
-                 "0.9",
-                 "--seed",
-                 "5",
-                 "--start-timeout",
-                 "30"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 TEST(VerifyTest, SaysWhichSemanticsARunFollowed) {
   SmallJob small;
@@ -100,12 +76,9 @@ TEST(VerifyTest, SaysWhyARunCannotBeVerified) {
   EXPECT_EQ(job.ledger_sha256(), "");
   expect(job.id(), 8, "kept no ledger; it was submitted with ledger: false");
   // A second worker never comes.
-  const CommandResult waiting = cluster.Run([&] {
-    Words words = {"submit"};
-    for (const std::string& word : JobWords(small, {"--workers", "2", "-o", "name"}))
-      words.push_back(word);
-    return words;
-  }());
+  Words words = JobWords(small, {"--workers", "2", "-o", "name"});
+  words.insert(words.begin(), "submit");
+  const CommandResult waiting = cluster.Run(words);
   ASSERT_EQ(waiting.code, 0) << waiting.err;
   const std::string id = waiting.out.substr(0, waiting.out.find('\n'));
   expect(id, 8, "is QUEUED: a run can be verified once it has succeeded");

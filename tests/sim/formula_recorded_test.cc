@@ -24,8 +24,8 @@ namespace {
 using nlohmann::json;
 
 // The recordings are double precision, too; their losses are printed in full, weights as float32.
-constexpr double kLossTolerance = 1e-9;
-constexpr double kWeightTolerance = 1e-6;
+constexpr double kRecordedLossTolerance = 1e-9;
+constexpr double kRecordedWeightTolerance = 1e-6;
 
 absl::StatusOr<json> ReadJson(const std::string& path) {
   PD_ASSIGN_OR_RETURN(std::string text, ReadFile(path, 64 << 20));
@@ -130,7 +130,8 @@ void ExpectRecorded(const Network& network, const std::vector<double>& losses,
   for (int64_t t = 0; t < std::ssize(losses); ++t) {
     double sum = 0;
     for (int64_t i = 0; i < microbatches; ++i) sum += result.losses[t * microbatches + i];
-    EXPECT_NEAR(sum / static_cast<double>(microbatches) / losses[t], 1, kLossTolerance) << t;
+    EXPECT_NEAR(sum / static_cast<double>(microbatches) / losses[t], 1, kRecordedLossTolerance)
+        << t;
   }
   ASSERT_OK_AND_ASSIGN(auto expected, ReadSafetensors(recording));
   auto compare = [&](const std::string& name, const std::vector<double>& found) {
@@ -141,7 +142,7 @@ void ExpectRecorded(const Network& network, const std::vector<double>& losses,
       largest = std::max(largest, std::abs(wanted[i]));
       off = std::max(off, std::abs(wanted[i] - found[i]));
     }
-    EXPECT_LE(off, kWeightTolerance * largest) << name;
+    EXPECT_LE(off, kRecordedWeightTolerance * largest) << name;
   };
   for (size_t l = 0; l < network.weights.size(); ++l) {
     compare(network.weights[l], result.versions[l].back().weight);

@@ -18,7 +18,7 @@
 namespace pipedream {
 namespace {
 
-constexpr int kDraws = 40;
+constexpr int kMemoryDraws = 40;
 
 int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -159,7 +159,7 @@ class MemoryTest : public testing::TestWithParam<SchedulePolicy> {
 };
 
 TEST_P(MemoryTest, NeedsAreWhatARunHoldsAtMost) {
-  for (uint32_t seed : TestSeeds(kDraws)) {
+  for (uint32_t seed : TestSeeds(kMemoryDraws)) {
     Draw(seed);
     SCOPED_TRACE(fmt::format("PIPEDREAM_TEST_SEED={}: {}", seed, draw_.ToString()));
     ASSERT_OK_AND_ASSIGN(const ScheduleShape shape, ShapeOf(options_));
@@ -194,7 +194,7 @@ TEST_P(MemoryTest, NeedsAreWhatARunHoldsAtMost) {
 TEST_P(MemoryTest, AllocatesWhatFollowsFromTheNeeds) {
   const auto backend = MakeOneDnnBackend();
   const auto device = MakeCpuDevice(1, 0);
-  for (uint32_t seed : TestSeeds(kDraws)) {
+  for (uint32_t seed : TestSeeds(kMemoryDraws)) {
     Draw(seed);
     SCOPED_TRACE(fmt::format("PIPEDREAM_TEST_SEED={}: {}", seed, draw_.ToString()));
     ASSERT_OK_AND_ASSIGN(const ScheduleShape shape, ShapeOf(options_));

@@ -21,7 +21,7 @@
 namespace pipedream {
 namespace {
 
-constexpr int kDraws = 30;
+constexpr int kNetworkDraws = 30;
 // Where stages share a parameter, each adds up its own gradients over the minibatch and the sums
 // are added afterwards; one stage adds up all of a microbatch first. Both are right to rounding: a
 // few units of 2^-24 relative to the largest terms, which the following updates carry on.
@@ -162,7 +162,7 @@ void ExpectNear(const SimulationResult& a, const SimulationResult& b, double tol
 using UniformNetworkTest = NetworkTest;
 
 TEST_P(UniformNetworkTest, ACutIsBitEqualToTheWhole) {
-  for (uint32_t seed : TestSeeds(kDraws)) {
+  for (uint32_t seed : TestSeeds(kNetworkDraws)) {
     const NetworkDraw draw = Draw(seed, false, false);
     SCOPED_TRACE(text_);
     ASSERT_OK_AND_ASSIGN(SimulationResult whole, Simulate(WholeOf(draw)));
@@ -177,7 +177,7 @@ TEST_P(UniformNetworkTest, ACutIsBitEqualToTheWhole) {
 // Copies are equal to the bit among each other: Simulate checks it.
 TEST_P(UniformNetworkTest, SharedParametersTrainAsOne) {
   int shared = 0;
-  const std::vector<uint32_t> seeds = TestSeeds(kDraws);
+  const std::vector<uint32_t> seeds = TestSeeds(kNetworkDraws);
   for (uint32_t seed : seeds) {
     const NetworkDraw draw = Draw(seed, false, true);
     SCOPED_TRACE(text_);
@@ -202,7 +202,7 @@ TEST_P(UniformNetworkTest, SharedParametersTrainAsOne) {
 // again, never change a bit. (But with a single weight copy: what is computed again is computed
 // with the weights of the backward, not of the forward.)
 TEST_P(NetworkTest, OrderAndRecomputationChangeNothing) {
-  for (uint32_t seed : TestSeeds(kDraws)) {
+  for (uint32_t seed : TestSeeds(kNetworkDraws)) {
     const NetworkDraw draw = Draw(seed, true, false);
     SCOPED_TRACE(text_);
     SimulationOptions options = OptionsOf(draw);
@@ -225,12 +225,8 @@ std::vector<SchedulePolicy> Uniform() {
   return out;
 }
 
-std::string NameOf(const testing::TestParamInfo<SchedulePolicy>& info) {
-  return info.param.schedule;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, NetworkTest, testing::ValuesIn(kSchedulePolicies), NameOf);
-INSTANTIATE_TEST_SUITE_P(All, UniformNetworkTest, testing::ValuesIn(Uniform()), NameOf);
+INSTANTIATE_TEST_SUITE_P(All, NetworkTest, testing::ValuesIn(kSchedulePolicies), NameOfPolicy);
+INSTANTIATE_TEST_SUITE_P(All, UniformNetworkTest, testing::ValuesIn(Uniform()), NameOfPolicy);
 
 }  // namespace
 }  // namespace pipedream

@@ -3,10 +3,13 @@
 // schedule_semantics_test.cc.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <ostream>
+#include <string>
 #include <vector>
 
 namespace pipedream {
@@ -45,6 +48,9 @@ struct SchedulePolicy {
 };
 
 inline void PrintTo(const SchedulePolicy& policy, std::ostream* out) { *out << policy.schedule; }
+inline std::string NameOfPolicy(const testing::TestParamInfo<SchedulePolicy>& info) {
+  return info.param.schedule;
+}
 
 // The rule for warm-up depths that are not given: the workers behind, in rounds of the stage.
 inline int64_t DepthByRule(const std::vector<int>& replicas, size_t stage) {

@@ -18,9 +18,9 @@
 namespace pipedream {
 namespace {
 
-constexpr int kDraws = 60;
-constexpr double kLossTolerance = 1e-5;    // relative
-constexpr double kWeightTolerance = 1e-4;  // of the tensor's largest
+constexpr int kPipelineDraws = 60;
+constexpr double kFormulaLossTolerance = 1e-5;    // relative
+constexpr double kFormulaWeightTolerance = 1e-4;  // of the tensor's largest
 
 // Mean over the samples of each minibatch. Microbatches whose loss is not finite do not count;
 // without any that does, a minibatch has no loss.
@@ -48,7 +48,7 @@ void ExpectTensor(const Tensor& found, const std::vector<double>& expected,
     largest = std::max(largest, std::abs(expected[i]));
     off = std::max(off, std::abs(values[i] - expected[i]));
   }
-  EXPECT_LE(off, kWeightTolerance * largest) << name;
+  EXPECT_LE(off, kFormulaWeightTolerance * largest) << name;
 }
 
 void ExpectFollowsFormula(const SimulationResult& found, const FormulaRun& run,
@@ -56,7 +56,7 @@ void ExpectFollowsFormula(const SimulationResult& found, const FormulaRun& run,
   const std::vector<double> losses = MinibatchLosses(run, expected, microbatches);
   ASSERT_EQ(found.losses.size(), losses.size());
   for (size_t t = 0; t < losses.size(); ++t)
-    EXPECT_NEAR(found.losses[t] / losses[t], 1, kLossTolerance) << "minibatch " << t;
+    EXPECT_NEAR(found.losses[t] / losses[t], 1, kFormulaLossTolerance) << "minibatch " << t;
   for (size_t l = 0; l < run.layers.size(); ++l) {
     const int layer = static_cast<int>(l);
     const FormulaWeights& last = expected.versions[l].back();
@@ -86,7 +86,8 @@ void ExpectEvaluates(const SimulationResult& found, const RandomJob& draw, const
         FormulaLossOfRows(run.layers, weights, run.loss, job.evaluation_data(), rows);
     const EvaluationSum& sum = found.evaluations[epoch];
     EXPECT_EQ(sum.samples, std::ssize(rows));
-    EXPECT_NEAR(sum.loss_sum / static_cast<double>(sum.samples) / loss, 1, 2 * kLossTolerance)
+    EXPECT_NEAR(sum.loss_sum / static_cast<double>(sum.samples) / loss, 1,
+                2 * kFormulaLossTolerance)
         << "epoch " << epoch;
   }
 }
@@ -94,7 +95,7 @@ void ExpectEvaluates(const SimulationResult& found, const RandomJob& draw, const
 class SchedulePolicyTest : public testing::TestWithParam<SchedulePolicy> {};
 
 TEST_P(SchedulePolicyTest, FollowsItsFormula) {
-  for (uint32_t seed : TestSeeds(kDraws)) {
+  for (uint32_t seed : TestSeeds(kPipelineDraws)) {
     const RandomJob draw = RandomJobMaker(GetParam(), seed).Make(true);
     SCOPED_TRACE(fmt::format("PIPEDREAM_TEST_SEED={}: {}", seed, draw.ToString()));
     FormulaJob job(draw.data);
@@ -110,7 +111,7 @@ TEST_P(SchedulePolicyTest, FollowsItsFormula) {
 using SynchronousPolicyTest = SchedulePolicyTest;
 
 TEST_P(SynchronousPolicyTest, IsBitEqualToTheOneStageRun) {
-  for (uint32_t seed : TestSeeds(kDraws)) {
+  for (uint32_t seed : TestSeeds(kPipelineDraws)) {
     const RandomJob draw = RandomJobMaker(GetParam(), seed).Make(false);
     SCOPED_TRACE(fmt::format("PIPEDREAM_TEST_SEED={}: {}", seed, draw.ToString()));
     FormulaJob job(draw.data);
@@ -139,12 +140,10 @@ std::vector<SchedulePolicy> Synchronous() {
   return out;
 }
 
-std::string NameOf(const testing::TestParamInfo<SchedulePolicy>& info) {
-  return info.param.schedule;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, SchedulePolicyTest, testing::ValuesIn(kSchedulePolicies), NameOf);
-INSTANTIATE_TEST_SUITE_P(All, SynchronousPolicyTest, testing::ValuesIn(Synchronous()), NameOf);
+INSTANTIATE_TEST_SUITE_P(All, SchedulePolicyTest, testing::ValuesIn(kSchedulePolicies),
+                         NameOfPolicy);
+INSTANTIATE_TEST_SUITE_P(All, SynchronousPolicyTest, testing::ValuesIn(Synchronous()),
+                         NameOfPolicy);
 
 }  // namespace
 }  // namespace pipedream

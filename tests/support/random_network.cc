@@ -18,7 +18,7 @@ namespace pipedream {
 namespace {
 
 constexpr int64_t kSide = 8;
-constexpr int64_t kClasses = 4;
+constexpr int64_t kNetworkClasses = 4;
 
 std::string LabelName(size_t head) { return fmt::format("y{}", head); }
 
@@ -243,10 +243,10 @@ class RandomNetworkMaker {
       }
       Node("Flatten", name + ".flat", {flat});
       Node("Gemm", name,
-           {name + ".flat", Kernel(name + ".weight", {kClasses, width}),
-            Weights(name + ".bias", {kClasses}, -0.2f, 0.2f)})
+           {name + ".flat", Kernel(name + ".weight", {kNetworkClasses, width}),
+            Weights(name + ".bias", {kNetworkClasses}, -0.2f, 0.2f)})
           .Int("transB", 1);
-      builder_.Output(name, {-1, kClasses});
+      builder_.Output(name, {-1, kNetworkClasses});
       LossTerm term;
       term.kind = random_.Chance(3) ? LossTerm::Kind::kMse : LossTerm::Kind::kCrossEntropy;
       term.output = name;
@@ -302,14 +302,15 @@ std::shared_ptr<const Dataset> RandomNetwork::WriteSplit(const std::string& spli
   write_floats("x", {channels_, kSide, kSide}, 1000);
   for (size_t h = 0; h < loss_.size(); ++h) {
     if (loss_[h].kind == LossTerm::Kind::kMse) {
-      write_floats(loss_[h].label, {kClasses}, 1001 + h);
+      write_floats(loss_[h].label, {kNetworkClasses}, 1001 + h);
       continue;
     }
     std::vector<int64_t> labels(samples);
-    for (int64_t i = 0; i < samples; ++i) labels[i] = Philox(seed, 1001 + h, i)[0] % kClasses;
+    for (int64_t i = 0; i < samples; ++i)
+      labels[i] = Philox(seed, 1001 + h, i)[0] % kNetworkClasses;
     WriteNpy(path_of(loss_[h].label), "<i8", fmt::format("({},)", samples), labels.data(),
              labels.size() * sizeof(int64_t));
-    requirements.push_back({loss_[h].label, DataType::kInt64, Shape{}, kClasses});
+    requirements.push_back({loss_[h].label, DataType::kInt64, Shape{}, kNetworkClasses});
   }
   return Checked(Dataset::Open(columns, requirements), text_);
 }

@@ -15,7 +15,7 @@
 namespace pipedream {
 namespace {
 
-constexpr int64_t kClasses = 5;
+constexpr int64_t kSmallJobClasses = 5;
 constexpr int64_t kPixels = 64;
 
 // Noise around one random image per class.
@@ -24,7 +24,7 @@ void WriteSplit(const std::string& folder, const std::string& split, int64_t sam
   std::vector<float> x(samples * kPixels);
   std::vector<int64_t> y(samples);
   for (int64_t i = 0; i < samples; ++i) {
-    y[i] = Philox(seed, 1, i)[0] % kClasses;
+    y[i] = Philox(seed, 1, i)[0] % kSmallJobClasses;
     for (int64_t k = 0; k < kPixels; ++k)
       x[i * kPixels + k] = UniformFloat(Philox(7, 2, y[i] * kPixels + k)[0]) +
                            0.5f * UniformFloat(Philox(seed, 3, i * kPixels + k)[0]);
@@ -45,7 +45,7 @@ std::shared_ptr<const Dataset> OpenSplit(const std::string& folder, const std::s
   columns[1].name = "y";
   columns[1].path = folder + "/" + split + "-y.npy";
   auto dataset = Dataset::Open(columns, {{"x", DataType::kFloat32, Shape{1, 8, 8}, 0},
-                                         {"y", DataType::kInt64, Shape{}, kClasses}});
+                                         {"y", DataType::kInt64, Shape{}, kSmallJobClasses}});
   PIPEDREAM_CHECK(dataset.ok());
   return *dataset;
 }
@@ -59,7 +59,7 @@ void WriteModel(const SmallJobOptions& options, const std::string& path) {
   x = w.Flatten("flatten", x);
   if (options.dropout) x = w.Dropout("drop", x, 0.25f);
   x = w.Relu("relu3", w.Linear("fc1", x, 96, 12));
-  PIPEDREAM_CHECK(w.Write(w.Linear("fc2", x, 12, kClasses), kClasses, path));
+  PIPEDREAM_CHECK(w.Write(w.Linear("fc2", x, 12, kSmallJobClasses), kSmallJobClasses, path));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace pipedream {
 namespace {
 
-struct Numbers {
+struct AdamNumbers {
   float scale;         // of the gradient
   float decay;         // into the gradient (Adam)
   float shrink;        // of the weight (AdamW); 1 for Adam
@@ -20,7 +20,7 @@ struct Numbers {
 };
 
 PD_UPDATE_LOOP float AdamLoop(const float* w, const float* g, float* first, float* second,
-                              float* out, int64_t n, Numbers k) {
+                              float* out, int64_t n, AdamNumbers k) {
   float zeros = 0;
 #pragma omp simd reduction(+ : zeros)
   for (int64_t i = 0; i < n; ++i) {
@@ -44,7 +44,7 @@ class Adam final : public Optimizer {
     PIPEDREAM_CHECK(a.state.size() == state_.size());
     const bool decoupled = spec_.kind == OptimizerKind::kAdamW;
     const auto t = static_cast<double>(a.step + 1);
-    const Numbers k{
+    const AdamNumbers k{
         .scale = static_cast<float>(a.gradient_scale),
         .decay = decoupled ? 0.0f : static_cast<float>(spec_.weight_decay),
         .shrink = decoupled ? static_cast<float>(1 - a.learning_rate * spec_.weight_decay) : 1.0f,

@@ -6,11 +6,12 @@
 namespace pipedream {
 namespace {
 
-struct Numbers {
+struct SgdNumbers {
   float scale, decay, momentum, rate;
 };
 
-PD_UPDATE_LOOP float PlainLoop(const float* w, const float* g, float* out, int64_t n, Numbers k) {
+PD_UPDATE_LOOP float PlainLoop(const float* w, const float* g, float* out, int64_t n,
+                               SgdNumbers k) {
   float zeros = 0;
 #pragma omp simd reduction(+ : zeros)
   for (int64_t i = 0; i < n; ++i) {
@@ -22,7 +23,7 @@ PD_UPDATE_LOOP float PlainLoop(const float* w, const float* g, float* out, int64
 }
 
 PD_UPDATE_LOOP float MomentumLoop(const float* w, const float* g, float* v, float* out, int64_t n,
-                                  Numbers k) {
+                                  SgdNumbers k) {
   float zeros = 0;
 #pragma omp simd reduction(+ : zeros)
   for (int64_t i = 0; i < n; ++i) {
@@ -35,7 +36,7 @@ PD_UPDATE_LOOP float MomentumLoop(const float* w, const float* g, float* v, floa
 }
 
 PD_UPDATE_LOOP float NesterovLoop(const float* w, const float* g, float* v, float* out, int64_t n,
-                                  Numbers k) {
+                                  SgdNumbers k) {
   float zeros = 0;
 #pragma omp simd reduction(+ : zeros)
   for (int64_t i = 0; i < n; ++i) {
@@ -58,8 +59,8 @@ class Sgd final : public Optimizer {
   bool Update(const UpdateArguments& a) const override {
     PIPEDREAM_CHECK(a.state.size() == state_.size());
     const auto n = static_cast<int64_t>(a.weights.size());
-    const Numbers k{static_cast<float>(a.gradient_scale), static_cast<float>(spec_.weight_decay),
-                    static_cast<float>(spec_.momentum), static_cast<float>(a.learning_rate)};
+    const SgdNumbers k{static_cast<float>(a.gradient_scale), static_cast<float>(spec_.weight_decay),
+                       static_cast<float>(spec_.momentum), static_cast<float>(a.learning_rate)};
     const float *w = a.weights.data(), *g = a.gradient.data();
     float* out = a.new_weights.data();
     if (state_.empty()) return StaysFinite(PlainLoop(w, g, out, n, k));

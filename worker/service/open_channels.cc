@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration kOpenTimeout = std::chrono::seconds(30);
 constexpr Duration kProbeTimeout = std::chrono::seconds(5);
-constexpr Duration kPollPeriod = std::chrono::milliseconds(20);
+constexpr Duration kCancelPollPeriod = std::chrono::milliseconds(20);
 constexpr size_t kRingSlots = 4;
 constexpr size_t kRingMessageBytes = size_t{1} << 20;
 constexpr size_t kProbeMessageBytes = size_t{1} << 20;
@@ -53,7 +53,7 @@ class ParallelOpen {
       if (status_.ok()) status_ = cause;
       // Time and again: a handshake that begins after the connector was told does not know.
       if (!status_.ok()) connector_->AbortHandshakes(status_);
-      changed_.WaitFor(mutex_, kPollPeriod);
+      changed_.WaitFor(mutex_, kCancelPollPeriod);
     }
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();

@@ -28,7 +28,7 @@ constexpr Duration kAbortPatience = std::chrono::seconds(4);         // of one A
 constexpr Duration kLeasePatience = std::chrono::milliseconds(200);  // heartbeats must go on
 constexpr Duration kShutdownPatience = std::chrono::seconds(3);
 constexpr Duration kDevicePatience = std::chrono::seconds(30);
-constexpr Duration kPollPeriod = std::chrono::milliseconds(50);
+constexpr Duration kStatusPollPeriod = std::chrono::milliseconds(50);
 constexpr Duration kHeartbeatTimeout = std::chrono::seconds(2);
 constexpr Duration kRegisterTimeout = std::chrono::seconds(5);
 
@@ -55,7 +55,7 @@ class Worker::DeviceUse {
       if (worker_.busy_) {
         if (SystemClock()->Now() > deadline)
           return FailedPrecondition("worker {} is busy with another job", worker_.id_);
-        worker_.available_.WaitFor(worker_.mutex_, kPollPeriod);
+        worker_.available_.WaitFor(worker_.mutex_, kStatusPollPeriod);
       } else {
         worker_.busy_ = held_ = true;
       }

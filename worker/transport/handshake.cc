@@ -12,7 +12,7 @@
 namespace pipedream {
 namespace {
 
-constexpr std::string_view kMagic = "pdpd";
+constexpr std::string_view kHelloMagic = "pdpd";
 constexpr uint16_t kVersion = 1;
 constexpr size_t kPrefixBytes = 8;  // magic 4, version 2, bytes of the rest 2
 constexpr size_t kMaxTextBytes = 512;
@@ -85,19 +85,19 @@ std::string EncodeHello(const Hello& hello) {
   Put<int64_t>(&body, std::chrono::ceil<std::chrono::milliseconds>(options.timeout).count());
   PutText(&body, options.name);
   PutText(&body, options.secret);
-  std::string out(kMagic);
+  std::string out(kHelloMagic);
   Put<uint16_t>(&out, kVersion);
   Put<uint16_t>(&out, static_cast<uint16_t>(body.size()));
   return out + body;
 }
 
 absl::StatusOr<size_t> HelloBytes(std::string_view begin) {
-  size_t known = std::min(begin.size(), kMagic.size());
-  if (begin.substr(0, known) != kMagic.substr(0, known)) {
+  size_t known = std::min(begin.size(), kHelloMagic.size());
+  if (begin.substr(0, known) != kHelloMagic.substr(0, known)) {
     return InvalidArgument("not a worker of this system");
   }
   if (begin.size() < kPrefixBytes) return 0;
-  Reader reader(begin.substr(kMagic.size()));
+  Reader reader(begin.substr(kHelloMagic.size()));
   uint16_t version = reader.Take<uint16_t>();
   if (version != kVersion) {
     return FailedPrecondition(
@@ -132,7 +132,7 @@ absl::StatusOr<Hello> DecodeHello(std::string_view whole) {
 
 std::string EncodeReply(const absl::Status& verdict) {
   std::string cause = verdict.ok() ? std::string() : EncodeCause(verdict);
-  std::string out(kMagic);
+  std::string out(kHelloMagic);
   Put<uint8_t>(&out, verdict.ok() ? 0 : 1);
   Put<uint8_t>(&out, 0);
   Put<uint16_t>(&out, static_cast<uint16_t>(cause.size()));
@@ -149,7 +149,7 @@ absl::Status ReadReply(int fd, UniqueFd* received, Duration deadline,
   bool refused = reader.Take<uint8_t>() != 0;
   reader.Take<uint8_t>();
   size_t bytes = reader.Take<uint16_t>();
-  if (std::memcmp(&magic, kMagic.data(), sizeof magic) != 0 || bytes > kMaxCauseBytes) {
+  if (std::memcmp(&magic, kHelloMagic.data(), sizeof magic) != 0 || bytes > kMaxCauseBytes) {
     return Unavailable("the peer does not speak the data protocol");
   }
   if (!refused) return absl::OkStatus();

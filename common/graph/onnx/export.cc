@@ -116,10 +116,6 @@ absl::Status ForEachTensor(onnx::ModelProto* model,
   return absl::OkStatus();
 }
 
-bool IsExternal(const onnx::TensorProto& tensor) {
-  return tensor.data_location() == onnx::TensorProto::EXTERNAL;
-}
-
 absl::StatusOr<std::span<const std::byte>> OldExternalBytes(const onnx::TensorProto& tensor,
                                                             const TensorSource& source) {
   std::string location;

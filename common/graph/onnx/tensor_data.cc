@@ -116,10 +116,6 @@ absl::StatusOr<int64_t> CheckDims(const onnx::TensorProto& t, const std::string&
   return elements;
 }
 
-bool IsExternal(const onnx::TensorProto& t) {
-  return t.data_location() == onnx::TensorProto::EXTERNAL;
-}
-
 template <typename From, typename To>
 std::vector<To> Convert(std::span<const std::byte> bytes) {
   std::vector<To> out(bytes.size() / sizeof(From));
@@ -199,6 +195,10 @@ absl::StatusOr<Tensor> FromTyped(const onnx::TensorProto& t, Shape shape,
 }
 
 }  // namespace
+
+bool IsExternal(const onnx::TensorProto& tensor) {
+  return tensor.data_location() == onnx::TensorProto::EXTERNAL;
+}
 
 std::string OnnxTypeName(int type) {
   if (type > 0 && type < static_cast<int>(std::size(kTypeNames))) return kTypeNames[type];

@@ -39,6 +39,9 @@ struct TensorSource {
   int64_t max_tensor_bytes = 0;
 };
 
+// Are its data in a file beside the model?
+bool IsExternal(const onnx::TensorProto& tensor);
+
 // Dims and the amount of data agree, external data exists. `what` names the tensor in messages
 // ("initializer 'fc.weight'"). kInvalidArgument, kNotFound, kResourceExhausted.
 absl::Status CheckTensor(const onnx::TensorProto& tensor, const std::string& what,

@@ -94,7 +94,7 @@ absl::Status PowGradient(GradientContext& context) {
   return absl::OkStatus();
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kActivationOps[] = {
     {.name = "Relu", .infer = InferUnary, .gradient = ReluGradient},
     {.name = "Sigmoid", .infer = InferUnary, .gradient = SigmoidGradient},
     {.name = "Tanh", .infer = InferUnary, .gradient = TanhGradient},
@@ -119,6 +119,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ActivationOps() { return kOps; }
+std::span<const OpDef> ActivationOps() { return kActivationOps; }
 
 }  // namespace pipedream::op_defs

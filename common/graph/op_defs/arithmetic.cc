@@ -66,7 +66,7 @@ absl::Status ScaleGradient(GradientContext& context) {
   return absl::OkStatus();
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kArithmeticOps[] = {
     {.name = "Add", .infer = InferBinary, .gradient = AddGradient},
     {.name = "Sub", .infer = InferBinary, .gradient = SubGradient},
     {.name = "Mul", .infer = InferBinary, .gradient = MulGradient},
@@ -76,6 +76,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ArithmeticOps() { return kOps; }
+std::span<const OpDef> ArithmeticOps() { return kArithmeticOps; }
 
 }  // namespace pipedream::op_defs

@@ -101,7 +101,7 @@ Cost ConvGradWeightCost(const Node& node, const Types& inputs, const Types& outp
           TransferBytes(inputs, outputs)};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kConvOps[] = {
     {.name = "Conv", .infer = InferConv, .gradient = ConvGradient, .cost = ConvCost},
     {.name = "ConvGradInput", .infer = InferConvGradInput, .cost = ConvGradInputCost},
     {.name = "ConvGradWeight",
@@ -112,6 +112,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ConvOps() { return kOps; }
+std::span<const OpDef> ConvOps() { return kConvOps; }
 
 }  // namespace pipedream::op_defs

@@ -68,7 +68,7 @@ Cost LayerNormCost(const Node&, const Types& inputs, const Types& outputs) {
   return {8 * static_cast<double>(inputs[0].shape.elements()), TransferBytes(inputs, outputs)};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kLayerNormOps[] = {
     {.name = "LayerNormalization",
      .infer = InferLayerNormalization,
      .gradient = LayerNormalizationGradient,
@@ -82,6 +82,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> LayerNormOps() { return kOps; }
+std::span<const OpDef> LayerNormOps() { return kLayerNormOps; }
 
 }  // namespace pipedream::op_defs

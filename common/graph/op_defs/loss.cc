@@ -67,7 +67,7 @@ absl::Status MseGradient(GradientContext& context) {
   return absl::OkStatus();
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kLossOps[] = {
     {.name = "CrossEntropy",
      .infer = InferCrossEntropy,
      .gradient = CrossEntropyGradient,
@@ -79,6 +79,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> LossOps() { return kOps; }
+std::span<const OpDef> LossOps() { return kLossOps; }
 
 }  // namespace pipedream::op_defs

@@ -161,13 +161,13 @@ Cost ProductCost(const Node& node, const Types& inputs, const Types& outputs) {
           TransferBytes(inputs, outputs)};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kMatMulOps[] = {
     {.name = "Gemm", .infer = InferGemm, .gradient = GemmGradient, .cost = ProductCost},
     {.name = "MatMul", .infer = InferMatMul, .gradient = MatMulGradient, .cost = ProductCost},
 };
 
 }  // namespace
 
-std::span<const OpDef> MatMulOps() { return kOps; }
+std::span<const OpDef> MatMulOps() { return kMatMulOps; }
 
 }  // namespace pipedream::op_defs

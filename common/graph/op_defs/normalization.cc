@@ -114,7 +114,7 @@ absl::Status LrnGradient(GradientContext& context) {
   return absl::OkStatus();
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kNormalizationOps[] = {
     {.name = "BatchNormalization",
      .infer = InferBatchNormalization,
      .gradient = BatchNormalizationGradient},
@@ -129,6 +129,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> NormalizationOps() { return kOps; }
+std::span<const OpDef> NormalizationOps() { return kNormalizationOps; }
 
 }  // namespace pipedream::op_defs

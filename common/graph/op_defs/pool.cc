@@ -75,7 +75,7 @@ Cost PoolGradCost(const Node& node, const Types& inputs, const Types& outputs) {
           TransferBytes(inputs, outputs)};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kPoolOps[] = {
     {.name = "MaxPool",
      .infer = InferMaxPool,
      .gradient = MaxPoolGradient,
@@ -91,6 +91,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> PoolOps() { return kOps; }
+std::span<const OpDef> PoolOps() { return kPoolOps; }
 
 }  // namespace pipedream::op_defs

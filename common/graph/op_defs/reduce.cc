@@ -79,7 +79,7 @@ absl::Status SumToGradient(GradientContext& context) {
   return absl::OkStatus();
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kReduceOps[] = {
     {.name = "ReduceMean",
      .infer = InferReduce,
      .gradient = ReduceMeanGradient,
@@ -93,6 +93,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ReduceOps() { return kOps; }
+std::span<const OpDef> ReduceOps() { return kReduceOps; }
 
 }  // namespace pipedream::op_defs

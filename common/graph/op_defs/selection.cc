@@ -195,7 +195,7 @@ Cost GatherCost(const Node&, const Types& inputs, const Types& outputs) {
   return {0, TransferBytes({inputs[1]}, {outputs[0], outputs[0]})};
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kSelectionOps[] = {
     {.name = "Concat", .infer = InferConcat, .gradient = ConcatGradient, .cost = CostMoveOnly},
     {.name = "Split", .infer = InferSplit, .gradient = SplitGradient, .cost = CostMoveOnly},
     {.name = "Gather", .infer = InferGather, .gradient = GatherGradient, .cost = GatherCost},
@@ -206,6 +206,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> SelectionOps() { return kOps; }
+std::span<const OpDef> SelectionOps() { return kSelectionOps; }
 
 }  // namespace pipedream::op_defs

@@ -161,7 +161,7 @@ absl::Status ExpandGradient(GradientContext& context) {
   return absl::OkStatus();
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kShapeOps[] = {
     {.name = "Pad", .infer = InferPad, .gradient = PadGradient, .cost = CostMoveOnly},
     {.name = "Slice", .infer = InferSlice, .gradient = SliceGradient, .cost = CostMoveOnly},
     {.name = "Reshape", .infer = InferReshape, .gradient = ReshapeGradient, .cost = CostNothing},
@@ -174,6 +174,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ShapeOps() { return kOps; }
+std::span<const OpDef> ShapeOps() { return kShapeOps; }
 
 }  // namespace pipedream::op_defs

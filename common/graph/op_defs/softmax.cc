@@ -50,7 +50,7 @@ absl::Status DropoutGradient(GradientContext& context) {
   return absl::OkStatus();
 }
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kSoftmaxOps[] = {
     {.name = "Softmax", .infer = InferSoftmax, .gradient = SoftmaxGradient},
     {.name = "SoftmaxGrad", .infer = InferSoftmaxGrad},
     {.name = "Dropout", .infer = InferDropout, .gradient = DropoutGradient},
@@ -59,6 +59,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> SoftmaxOps() { return kOps; }
+std::span<const OpDef> SoftmaxOps() { return kSoftmaxOps; }
 
 }  // namespace pipedream::op_defs

@@ -145,7 +145,7 @@ TEST(JobSpecTest, AcceptsEverySchedule) {
   }
 }
 
-constexpr char kTable[] =
+constexpr char kReplicatedTable[] =
     "schedule mine policy=flush replicas=2,1,1 devices=0,1,1 microbatches=4\n"
     "s0.r0: F0 F2 B0 B2\n"
     "s0.r1: F1 F3 B1 B3\n"
@@ -153,7 +153,7 @@ constexpr char kTable[] =
 
 JobSpec WithTable() {
   JobSpec spec = Good();
-  EXPECT_OK(SetScheduleTable(kTable, "mine.txt", &spec));
+  EXPECT_OK(SetScheduleTable(kReplicatedTable, "mine.txt", &spec));
   return spec;
 }
 

@@ -140,7 +140,7 @@ TEST(JobYamlTest, RecomputeIsAWordOrAList) {
   }
 }
 
-constexpr std::string_view kTable =
+constexpr std::string_view kForwardDoubling =
     "schedule forward_doubling policy=flush replicas=1,1 microbatches=2\n"
     "s0.r0: F0 F1 B0 B1\n"
     "s1.r0: F0 B0 F1 B1\n";
@@ -154,7 +154,7 @@ TEST(JobYamlTest, AScheduleOfOnesOwnNamesItselfAndSaysTheMicrobatches) {
                    "  s1.r0: F0 B0 F1 B1\n",
                    "j.yaml"));
   EXPECT_EQ(spec.schedule, "forward_doubling");
-  EXPECT_EQ(spec.schedule_table, kTable);
+  EXPECT_EQ(spec.schedule_table, kForwardDoubling);
   EXPECT_EQ(spec.microbatches, 2);
   ASSERT_OK_AND_ASSIGN(JobSpec file, ParseJobYaml("schedule_file: tables/mine.csv", "j.yaml"));
   EXPECT_EQ(file.schedule_file, "tables/mine.csv");
@@ -163,8 +163,8 @@ TEST(JobYamlTest, AScheduleOfOnesOwnNamesItselfAndSaysTheMicrobatches) {
 
 TEST(JobYamlTest, TablesOfAnyFormAreReadBackAsTheyWere) {
   for (const std::string_view text :
-       {kTable.data(), "0F0,0B0\n", "0F0,0B0", "0F0,0B0\n\n", "  0F0,0B0\r\n", "\t\n0F0,,0B0\n",
-        "\"0F0\",\"0B0\"\n", "0F0,,,1F0,1B0,0B0\n"}) {
+       {kForwardDoubling.data(), "0F0,0B0\n", "0F0,0B0", "0F0,0B0\n\n", "  0F0,0B0\r\n",
+        "\t\n0F0,,0B0\n", "\"0F0\",\"0B0\"\n", "0F0,,,1F0,1B0,0B0\n"}) {
     JobSpec spec;
     ASSERT_OK(SetScheduleTable(std::string(text), "text", &spec));
     ASSERT_OK_AND_ASSIGN(JobSpec again, ParseJobYaml(FormatJobYaml(spec), "again"));

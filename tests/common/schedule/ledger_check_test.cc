@@ -10,8 +10,6 @@ namespace {
 
 using testing::ElementsAre;
 
-bool All(MicrobatchId) { return true; }
-
 // As if the run had followed the policy's formula, but for what `change` does.
 template <typename F>
 RunLedger Recorded(const ScheduleShape& shape, WeightPolicy policy, F&& change) {
@@ -70,14 +68,14 @@ TEST_P(SabotageTest, OneWrongNumberIsNamed) {
   const RunLedger ledger = Recorded(shape, WeightPolicy::kStash, [](int s, LedgerEntry* entry) {
     if (s == 1 && entry->microbatch == 17) ++(entry->*GetParam().member);
   });
-  EXPECT_FALSE(FindMissing(ledger, shape, All));
+  EXPECT_FALSE(FindMissing(ledger, shape, AllFilled));
   auto fault = FindDeparture(ledger, shape, WeightPolicy::kStash);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->ToString(),
             std::string("stage 1 replica 0, microbatch 17: ") + GetParam().found);
   EXPECT_THAT(PoliciesFollowed(ledger, shape), testing::IsEmpty());
   ASSERT_OK_AND_ASSIGN(std::vector<StageProgram> programs, MakePrograms("pipedream", shape));
-  EXPECT_EQ(FindDeparture(ledger, programs, All), fault);
+  EXPECT_EQ(FindDeparture(ledger, programs, AllFilled), fault);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -98,9 +96,9 @@ TEST(LedgerCheckTest, ProgramsSayTheOrderToo) {
   StageLedger stage{StageId(0), ReplicaId(0), {}, {}};
   for (int64_t i : {0, 2, 1}) stage.versions.Append({i, 0, 0, 0, 0});
   const RunLedger ledger{{stage}};
-  EXPECT_FALSE(FindMissing(ledger, shape, All));
+  EXPECT_FALSE(FindMissing(ledger, shape, AllFilled));
   EXPECT_FALSE(FindDeparture(ledger, shape, WeightPolicy::kFlush));
-  auto fault = FindDeparture(ledger, programs, All);
+  auto fault = FindDeparture(ledger, programs, AllFilled);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->ToString(),
             "stage 0 replica 0, microbatch 2: comes next: microbatch 2, expected microbatch 1");
@@ -109,9 +107,9 @@ TEST(LedgerCheckTest, ProgramsSayTheOrderToo) {
 TEST(LedgerCheckTest, NamesWhatIsMissingAndWhatIsTooMuch) {
   const ScheduleShape shape = MakeShape({2, 1}, 6);
   const RunLedger whole = Recorded(shape, WeightPolicy::kFlush);
-  EXPECT_FALSE(FindMissing(whole, shape, All));
+  EXPECT_FALSE(FindMissing(whole, shape, AllFilled));
   auto text = [&](const RunLedger& ledger) {
-    auto fault = FindMissing(ledger, shape, All);
+    auto fault = FindMissing(ledger, shape, AllFilled);
     return fault ? fault->ToString() : "";
   };
   RunLedger ledger = whole;

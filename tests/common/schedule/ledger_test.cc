@@ -14,8 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 
-bool All(MicrobatchId) { return true; }
-
 std::vector<LedgerEntry> EntriesOf(const VersionLedger& ledger) {
   std::vector<LedgerEntry> out;
   ledger.ForEach([&](const LedgerEntry& entry) {
@@ -79,10 +77,10 @@ TEST(LedgerOfTest, EverySchedulesLedgerFollowsItsFormula) {
       for (const StageProgram& program : *programs) {
         for (int chunk = 0; chunk < std::ssize(program.stages()); ++chunk)
           stages.push_back(
-              {program.stages()[chunk], program.replica, LedgerOf(program, chunk, All), {}});
+              {program.stages()[chunk], program.replica, LedgerOf(program, chunk, AllFilled), {}});
       }
       ASSERT_OK_AND_ASSIGN(RunLedger ledger, MergeLedgers(std::move(stages)));
-      auto missing = FindMissing(ledger, shape, All);
+      auto missing = FindMissing(ledger, shape, AllFilled);
       ASSERT_FALSE(missing) << missing->ToString();
       auto departure = FindDeparture(ledger, shape, info.policy);
       ASSERT_FALSE(departure) << departure->ToString();
@@ -152,7 +150,7 @@ TEST(VersionLedgerTest, AChaoticRunIsBounded) {
   RunLedger run{{{StageId(0), ReplicaId(0), ledger, {}}}};
   ASSERT_OK_AND_ASSIGN(RunLedger parsed, ParseLedger(FormatLedger(run)));
   EXPECT_EQ(parsed, run);
-  auto missing = FindMissing(run, MakeShape({1}, kEntries), All);
+  auto missing = FindMissing(run, MakeShape({1}, kEntries), AllFilled);
   ASSERT_TRUE(missing);
   EXPECT_THAT(missing->ToString(), HasSubstr("it was full"));
 }

@@ -68,15 +68,15 @@ TEST(Roll, WorkerThatDoesNotExistIsRefused) {
   }
 }
 
-struct LongRun {
+struct RolledRun {
   const char* name;
   const char* schedule;
   ScheduleShape shape;
 };
 
-class LongRuns : public testing::TestWithParam<LongRun> {};
+class RolledRuns : public testing::TestWithParam<RolledRun> {};
 
-TEST_P(LongRuns, RollsToAFewThousandInstructions) {
+TEST_P(RolledRuns, RollsToAFewThousandInstructions) {
   ASSERT_OK_AND_ASSIGN(std::vector<StageProgram> programs,
                        MakePrograms(GetParam().schedule, GetParam().shape));
   int64_t microbatches = GetParam().shape.microbatches();
@@ -94,13 +94,14 @@ constexpr int64_t kScale = 1;
 #endif
 
 INSTANTIATE_TEST_SUITE_P(
-    Roll, LongRuns,
-    testing::Values(LongRun{"pipedream", "pipedream", MakeShape({1, 1, 1, 1}, 1'000'000 / kScale)},
-                    LongRun{"replicated", "pipedream", MakeShape({3, 2, 1}, 100'000 / kScale)},
-                    LongRun{"epochs", "pipedream", MakeShape({2, 1, 1}, 5'001 / kScale, 1, 20, 80)},
-                    LongRun{"many_epochs", "pipedream", MakeShape({1, 1}, 300 / kScale, 1, 60, 2)},
-                    LongRun{"flush", "1f1b", MakeShape({1, 2, 1}, 2'500 / kScale, 6, 5, 9)},
-                    LongRun{"tiny_epochs", "gpipe", MakeShape({1, 1}, 3, 4, 5'000 / kScale, 2)}),
+    Roll, RolledRuns,
+    testing::Values(
+        RolledRun{"pipedream", "pipedream", MakeShape({1, 1, 1, 1}, 1'000'000 / kScale)},
+        RolledRun{"replicated", "pipedream", MakeShape({3, 2, 1}, 100'000 / kScale)},
+        RolledRun{"epochs", "pipedream", MakeShape({2, 1, 1}, 5'001 / kScale, 1, 20, 80)},
+        RolledRun{"many_epochs", "pipedream", MakeShape({1, 1}, 300 / kScale, 1, 60, 2)},
+        RolledRun{"flush", "1f1b", MakeShape({1, 2, 1}, 2'500 / kScale, 6, 5, 9)},
+        RolledRun{"tiny_epochs", "gpipe", MakeShape({1, 1}, 3, 4, 5'000 / kScale, 2)}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/schedule/ledger.h"
 #include "common/schedule/schedules.h"
 
 namespace pipedream {
@@ -25,15 +26,16 @@ inline ScheduleShape MakeShape(std::vector<int> replicas, int64_t minibatches, i
   return shape;
 }
 
+// A run whose every microbatch holds samples (IsFilled).
+inline bool AllFilled(MicrobatchId) { return true; }
+
 // The seed of a random test: $PIPEDREAM_TEST_SEED or `fallback`.
 inline uint32_t TestSeed(uint32_t fallback) {
   const char* seed = std::getenv("PIPEDREAM_TEST_SEED");
   return seed != nullptr ? static_cast<uint32_t>(std::strtoul(seed, nullptr, 10)) : fallback;
 }
 
-inline bool UpdatesByMinibatch(const ScheduleInfo& info) {
-  return !StepsByRound(info.policy);
-}
+inline bool UpdatesByMinibatch(const ScheduleInfo& info) { return !StepsByRound(info.policy); }
 
 // p 1..6, r 1..3, m 1..6 where the schedule takes it, epochs 1..3, evaluation 0..3, chunks where it
 // takes them, now and then deeper pipelines, global norms, skipping edges and tied stages.

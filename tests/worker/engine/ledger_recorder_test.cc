@@ -34,15 +34,15 @@ IsFilled FilledIn(const RunShape& run) {
   return [run](MicrobatchId i) { return TrainingSamples(run, i).count > 0; };
 }
 
-struct Case {
+struct RecorderCase {
   const char* schedule;
   int microbatches;
   std::vector<int> replicas;
   int devices = 0;  // 0: as many as stages
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.schedule; }
+void PrintTo(const RecorderCase& c, std::ostream* out) { *out << c.schedule; }
 
-class LedgerRecorderTest : public testing::TestWithParam<Case> {};
+class LedgerRecorderTest : public testing::TestWithParam<RecorderCase> {};
 
 TEST_P(LedgerRecorderTest, NotesWhatTheScheduleAndItsFormulaSay) {
   SmallJob job;
@@ -73,11 +73,14 @@ TEST_P(LedgerRecorderTest, NotesWhatTheScheduleAndItsFormulaSay) {
 
 INSTANTIATE_TEST_SUITE_P(
     Schedules, LedgerRecorderTest,
-    testing::Values(Case{"1f1b", 4, {1, 1, 1}}, Case{"gpipe", 4, {2, 1}},
-                    Case{"pipedream", 1, {1, 1, 1}}, Case{"pipedream", 1, {3, 1, 2}},
-                    Case{"pipedream_vsync", 1, {1, 1, 1}}, Case{"2bw", 4, {1, 1, 1}},
-                    Case{"2bw", 4, {1, 2}}, Case{"paci", 4, {1, 1, 1}}, Case{"zb_h1", 4, {1, 1, 1}},
-                    Case{"zb_v", 4, {1, 1, 1, 1}, 2}, Case{"interleaved", 4, {1, 1, 1, 1}, 2}),
+    testing::Values(RecorderCase{"1f1b", 4, {1, 1, 1}}, RecorderCase{"gpipe", 4, {2, 1}},
+                    RecorderCase{"pipedream", 1, {1, 1, 1}},
+                    RecorderCase{"pipedream", 1, {3, 1, 2}},
+                    RecorderCase{"pipedream_vsync", 1, {1, 1, 1}},
+                    RecorderCase{"2bw", 4, {1, 1, 1}}, RecorderCase{"2bw", 4, {1, 2}},
+                    RecorderCase{"paci", 4, {1, 1, 1}}, RecorderCase{"zb_h1", 4, {1, 1, 1}},
+                    RecorderCase{"zb_v", 4, {1, 1, 1, 1}, 2},
+                    RecorderCase{"interleaved", 4, {1, 1, 1, 1}, 2}),
     [](const auto& info) {
       return std::string(info.param.schedule == std::string("1f1b")  ? "OneFOneB"
                          : info.param.schedule == std::string("2bw") ? "TwoBw"

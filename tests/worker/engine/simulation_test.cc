@@ -8,6 +8,7 @@
 
 #include "tests/support/small_job.h"
 #include "tests/support/status_matchers.h"
+#include "tests/worker/engine/bit_equal.h"
 
 namespace pipedream {
 namespace {
@@ -25,16 +26,6 @@ SimulationOptions Options(const SmallJob& job, const JobSpec& spec, std::vector<
   options.stage_of = job.EvenStages(static_cast<int>(replicas.size()));
   options.replicas = std::move(replicas);
   return options;
-}
-
-void ExpectBitEqual(const SimulationResult& a, const SimulationResult& b) {
-  EXPECT_EQ(a.losses, b.losses);
-  ASSERT_EQ(a.weights.size(), b.weights.size());
-  for (const auto& [name, tensor] : a.weights) {
-    auto other = b.weights.find(name);
-    ASSERT_NE(other, b.weights.end()) << name;
-    EXPECT_TRUE(std::ranges::equal(tensor.bytes(), other->second.bytes())) << name;
-  }
 }
 
 // Largest difference relative to the tensor's largest value.
@@ -120,8 +111,6 @@ TEST(SimulationTest, ResultsDoNotDependOnTheInterleaving) {
       ASSERT_OK_AND_ASSIGN(SimulationResult other, Simulate(options));
       ExpectBitEqual(first, other);
       ASSERT_EQ(first.evaluations.size(), 2u);
-      for (int epoch : {0, 1})
-        EXPECT_EQ(first.evaluations[epoch].loss_sum, other.evaluations[epoch].loss_sum);
     }
   }
 }

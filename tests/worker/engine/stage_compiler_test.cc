@@ -74,23 +74,23 @@ std::map<std::string, Tensor> Inputs() {
           {"y", Tensor::FromVector<int64_t>(Shape({kSamples}), {0, 2, 1, 1})}};
 }
 
-struct Case {
+struct CompilerCase {
   const char* name;
   std::vector<std::string> cuts;  // first nodes of the stages behind the first
   bool split;
   bool recompute;
   std::vector<std::string> checkpoints;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const CompilerCase& c, std::ostream* out) { *out << c.name; }
 
-class StageCompilerTest : public testing::TestWithParam<Case> {
+class StageCompilerTest : public testing::TestWithParam<CompilerCase> {
  protected:
   StageCompilerTest() {
     auto training = MakeTrainingGraph(SkipNet(), {CrossEntropyOn("logits:0", "y")});
     EXPECT_OK(training);
     training_ = *std::move(training);
   }
-  absl::StatusOr<PipelineResult> Run(const Case& c) {
+  absl::StatusOr<PipelineResult> Run(const CompilerCase& c) {
     const int stages = static_cast<int>(c.cuts.size()) + 1;
     PD_ASSIGN_OR_RETURN(std::vector<StageGraph> cut,
                         CutStages(training_, SplitAt(training_, c.cuts), stages));
@@ -117,16 +117,18 @@ const std::vector<std::string> kFour = {"conv2", "conv3", "pool"};
 
 INSTANTIATE_TEST_SUITE_P(
     Programs, StageCompilerTest,
-    testing::Values(Case{"Cut", kFour, false, false, {}},
-                    Case{"CutInTwo", {"conv2"}, false, false, {}},
-                    Case{"Split", {}, true, false, {}}, Case{"SplitCut", kFour, true, false, {}},
-                    Case{"Recompute", {}, false, true, {}},
-                    Case{"RecomputeCut", kFour, false, true, {}},
-                    Case{"RecomputeCheckpoints", {}, false, true, {"relu1", "drop", "add2"}},
-                    Case{"RecomputeOddCheckpoints", {}, false, true, {"bn1", "conv2", "pool"}},
-                    Case{"SplitRecompute", {}, true, true, {}},
-                    Case{"SplitRecomputeCheckpoints", {}, true, true, {"add0", "add1", "tanh"}},
-                    Case{"SplitRecomputeCut", kFour, true, true, {"relu2"}}),
+    testing::Values(
+        CompilerCase{"Cut", kFour, false, false, {}},
+        CompilerCase{"CutInTwo", {"conv2"}, false, false, {}},
+        CompilerCase{"Split", {}, true, false, {}},
+        CompilerCase{"SplitCut", kFour, true, false, {}},
+        CompilerCase{"Recompute", {}, false, true, {}},
+        CompilerCase{"RecomputeCut", kFour, false, true, {}},
+        CompilerCase{"RecomputeCheckpoints", {}, false, true, {"relu1", "drop", "add2"}},
+        CompilerCase{"RecomputeOddCheckpoints", {}, false, true, {"bn1", "conv2", "pool"}},
+        CompilerCase{"SplitRecompute", {}, true, true, {}},
+        CompilerCase{"SplitRecomputeCheckpoints", {}, true, true, {"add0", "add1", "tanh"}},
+        CompilerCase{"SplitRecomputeCut", kFour, true, true, {"relu2"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(StageCompilerTest, BothFormsMayBeCompiledTogether) {

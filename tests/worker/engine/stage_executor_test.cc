@@ -10,7 +10,7 @@
 #include "tests/support/small_job.h"
 #include "tests/support/small_models.h"
 #include "tests/support/status_matchers.h"
-#include "worker/engine/simulation.h"
+#include "tests/worker/engine/bit_equal.h"
 
 namespace pipedream {
 namespace {
@@ -81,27 +81,14 @@ void SplitBackward(StageProgram* program) {
   Replace(program, std::move(out));
 }
 
-void ExpectBitEqual(const SimulationResult& a, const SimulationResult& b) {
-  EXPECT_EQ(a.losses, b.losses);
-  ASSERT_EQ(a.evaluations.size(), b.evaluations.size());
-  for (size_t i = 0; i < a.evaluations.size(); ++i)
-    EXPECT_EQ(a.evaluations[i].loss_sum, b.evaluations[i].loss_sum);
-  ASSERT_EQ(a.weights.size(), b.weights.size());
-  for (const auto& [name, tensor] : a.weights) {
-    auto other = b.weights.find(name);
-    ASSERT_NE(other, b.weights.end()) << name;
-    EXPECT_TRUE(std::ranges::equal(tensor.bytes(), other->second.bytes())) << name;
-  }
-}
-
-struct Case {
+struct ExecutorCase {
   const char* name;
   const char* schedule;
   std::vector<int> replicas;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const ExecutorCase& c, std::ostream* out) { *out << c.name; }
 
-class StageExecutorTest : public testing::TestWithParam<Case> {
+class StageExecutorTest : public testing::TestWithParam<ExecutorCase> {
  protected:
   StageExecutorTest() : spec_(job_.Spec()) {
     spec_.schedule = GetParam().schedule;
@@ -147,11 +134,12 @@ TEST_P(StageExecutorTest, ComputingAgainChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, StageExecutorTest,
-                         testing::Values(Case{"One", "1f1b", {1}}, Case{"Flush", "1f1b", {1, 1, 1}},
-                                         Case{"GPipe", "gpipe", {1, 1}},
-                                         Case{"Stash", "pipedream", {1, 1, 1}},
-                                         Case{"ReplicatedStash", "pipedream", {2, 1}},
-                                         Case{"ReplicatedFlush", "1f1b", {2, 3}}),
+                         testing::Values(ExecutorCase{"One", "1f1b", {1}},
+                                         ExecutorCase{"Flush", "1f1b", {1, 1, 1}},
+                                         ExecutorCase{"GPipe", "gpipe", {1, 1}},
+                                         ExecutorCase{"Stash", "pipedream", {1, 1, 1}},
+                                         ExecutorCase{"ReplicatedStash", "pipedream", {2, 1}},
+                                         ExecutorCase{"ReplicatedFlush", "1f1b", {2, 3}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class SkipTest : public testing::TestWithParam<int> {};

@@ -69,14 +69,14 @@ std::string Checks(const VerifyReport& report) {
   return text;
 }
 
-struct Case {
+struct VerifyCase {
   const char* schedule;
   const char* policy;
   std::vector<int> replicas = {1, 1, 1};
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.schedule; }
+void PrintTo(const VerifyCase& c, std::ostream* out) { *out << c.schedule; }
 
-class VerifyRunTest : public testing::TestWithParam<Case> {};
+class VerifyRunTest : public testing::TestWithParam<VerifyCase> {};
 
 TEST_P(VerifyRunTest, AShortRunIsVerifiedToItsResult) {
   TrainedRun run(GetParam().schedule, GetParam().replicas);
@@ -95,10 +95,11 @@ TEST_P(VerifyRunTest, AShortRunIsVerifiedToItsResult) {
 
 INSTANTIATE_TEST_SUITE_P(
     Schedules, VerifyRunTest,
-    testing::Values(Case{"1f1b", "flush"}, Case{"gpipe", "flush", {2, 1}}, Case{"zb_h1", "flush"},
-                    Case{"pipedream", "stash"}, Case{"pipedream", "stash", {2, 1, 1}},
-                    Case{"pipedream_vsync", "vsync"}, Case{"2bw", "2bw"},
-                    Case{"2bw", "2bw", {2, 1}}, Case{"paci", "single"}),
+    testing::Values(VerifyCase{"1f1b", "flush"}, VerifyCase{"gpipe", "flush", {2, 1}},
+                    VerifyCase{"zb_h1", "flush"}, VerifyCase{"pipedream", "stash"},
+                    VerifyCase{"pipedream", "stash", {2, 1, 1}},
+                    VerifyCase{"pipedream_vsync", "vsync"}, VerifyCase{"2bw", "2bw"},
+                    VerifyCase{"2bw", "2bw", {2, 1}}, VerifyCase{"paci", "single"}),
     [](const auto& info) {
       return std::string(info.param.policy == std::string("2bw") ? "double" : info.param.policy) +
              std::to_string(info.index);

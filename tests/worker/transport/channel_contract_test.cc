@@ -18,8 +18,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-MessageKey Activation(int64_t index) { return {MessageKind::kActivation, index}; }
-
 // Content that depends on message and place; known without running a channel.
 std::byte ContentAt(int64_t message, size_t i) {
   return static_cast<std::byte>((static_cast<uint64_t>(message) * 131 + i * 7 + (i >> 8)) & 0xff);

@@ -18,8 +18,12 @@ namespace pipedream {
 
 // For what must happen: generous, since sanitizers and busy machines are slow.
 inline constexpr Duration kLong = std::chrono::seconds(30);
+// A deadline so far away.
+inline Duration Soon() { return SystemClock()->Now() + kLong; }
 // For what must not happen.
 inline constexpr Duration kShort = std::chrono::milliseconds(20);
+
+inline MessageKey Activation(int64_t index) { return {MessageKind::kActivation, index}; }
 
 // The result of a handshake on another thread that is bound to fail: `connector` aborts it, again
 // and again, since it may not have begun yet.

@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-Duration Soon() { return SystemClock()->Now() + kLong; }
-
 class ProbeTest : public testing::TestWithParam<TransportKind> {
  protected:
   absl::StatusOr<LinkMeasurement> Measure(const ProbeOptions& options, size_t bytes) {

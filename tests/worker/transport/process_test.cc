@@ -19,8 +19,6 @@ namespace {
 
 using testing::HasSubstr;
 
-MessageKey Activation(int64_t index) { return {MessageKind::kActivation, index}; }
-
 class Pipe {
  public:
   Pipe() {

@@ -29,8 +29,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-Duration Soon() { return SystemClock()->Now() + kLong; }
-
 class StrangerTest : public testing::Test {
  protected:
   void SetUp() override {

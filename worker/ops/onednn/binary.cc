@@ -9,12 +9,12 @@
 namespace pipedream::onednn {
 namespace {
 
-enum class Op { kAdd, kSub, kMul, kDiv };
+enum class BinaryOp { kAdd, kSub, kMul, kDiv };
 
-Op OpOf(std::string_view name) {
-  if (name == "Add") return Op::kAdd;
-  if (name == "Sub") return Op::kSub;
-  return name == "Mul" ? Op::kMul : Op::kDiv;
+BinaryOp OpOf(std::string_view name) {
+  if (name == "Add") return BinaryOp::kAdd;
+  if (name == "Sub") return BinaryOp::kSub;
+  return name == "Mul" ? BinaryOp::kMul : BinaryOp::kDiv;
 }
 
 template <typename F>
@@ -36,24 +36,25 @@ PD_INLINE void Row(const float* a, int64_t a_step, const float* b, int64_t b_ste
   }
 }
 
-PD_CLONES void BinaryRow(Op op, const float* a, int64_t a_step, const float* b, int64_t b_step,
-                         float* y, int64_t n) {
+PD_CLONES void BinaryRow(BinaryOp op, const float* a, int64_t a_step, const float* b,
+                         int64_t b_step, float* y, int64_t n) {
   switch (op) {
-    case Op::kAdd:
+    case BinaryOp::kAdd:
       return Row(a, a_step, b, b_step, y, n, [](float u, float v) { return u + v; });
-    case Op::kSub:
+    case BinaryOp::kSub:
       return Row(a, a_step, b, b_step, y, n, [](float u, float v) { return u - v; });
-    case Op::kMul:
+    case BinaryOp::kMul:
       return Row(a, a_step, b, b_step, y, n, [](float u, float v) { return u * v; });
-    case Op::kDiv:
+    case BinaryOp::kDiv:
       return Row(a, a_step, b, b_step, y, n, [](float u, float v) { return u / v; });
   }
 }
 
-PreparedKernel PrepareFlat(const PrepareRequest& request, Op op) {
+PreparedKernel PrepareFlat(const PrepareRequest& request, BinaryOp op) {
   // A blocked operand pulls the other into its layout, so that blocked regions stay whole.
   TensorSpec spec = request.offered(0).layout != nullptr ? request.offered(0) : request.offered(1);
-  if (op == Op::kDiv && IsPadded(spec)) spec = request.plain_input(0);  // padding would be 0/0
+  if (op == BinaryOp::kDiv && IsPadded(spec))
+    spec = request.plain_input(0);  // padding would be 0/0
   const int64_t n = static_cast<int64_t>(spec.bytes / sizeof(float));
   auto run = [op, n, threads = request.threads](const KernelArguments& args) {
     const float *a = FloatIn(args, 0), *b = FloatIn(args, 1);
@@ -74,7 +75,7 @@ PreparedKernel PrepareFlat(const PrepareRequest& request, Op op) {
 
 absl::StatusOr<PreparedKernel> PrepareBinary(const PrepareRequest& request) {
   PD_RETURN_IF_ERROR(RequireFloat(request));
-  const Op op = OpOf(request.node.op);
+  const BinaryOp op = OpOf(request.node.op);
   const Shape &a = request.input_shape(0), &b = request.input_shape(1);
   const Shape& y = request.output_shape(0);
   if (a == b) return PrepareFlat(request, op);

@@ -10,7 +10,7 @@
 namespace pipedream::onednn {
 namespace {
 
-enum class Op {
+enum class ElementwiseOp {
   kRelu,
   kSigmoid,
   kTanh,
@@ -25,25 +25,25 @@ enum class Op {
   kScale
 };
 
-struct Entry {
+struct ElementwiseEntry {
   std::string_view name;
-  Op op;
+  ElementwiseOp op;
   std::string_view first;  // attribute names of the two numbers
   std::string_view second;
 };
-constexpr std::array kEntries = {
-    Entry{"Relu", Op::kRelu, "", ""},
-    Entry{"Sigmoid", Op::kSigmoid, "", ""},
-    Entry{"Tanh", Op::kTanh, "", ""},
-    Entry{"Erf", Op::kErf, "", ""},
-    Entry{"Gelu", Op::kGelu, "", ""},
-    Entry{"GeluTanh", Op::kGeluTanh, "", ""},
-    Entry{"Sqrt", Op::kSqrt, "", ""},
-    Entry{"Pow", Op::kPow, "exponent", ""},
-    Entry{"HardSwish", Op::kHardSwish, "", ""},
-    Entry{"HardSigmoid", Op::kHardSigmoid, "alpha", "beta"},
-    Entry{"Clip", Op::kClip, "min", "max"},
-    Entry{"Scale", Op::kScale, "factor", ""},
+constexpr std::array kElementwise = {
+    ElementwiseEntry{"Relu", ElementwiseOp::kRelu, "", ""},
+    ElementwiseEntry{"Sigmoid", ElementwiseOp::kSigmoid, "", ""},
+    ElementwiseEntry{"Tanh", ElementwiseOp::kTanh, "", ""},
+    ElementwiseEntry{"Erf", ElementwiseOp::kErf, "", ""},
+    ElementwiseEntry{"Gelu", ElementwiseOp::kGelu, "", ""},
+    ElementwiseEntry{"GeluTanh", ElementwiseOp::kGeluTanh, "", ""},
+    ElementwiseEntry{"Sqrt", ElementwiseOp::kSqrt, "", ""},
+    ElementwiseEntry{"Pow", ElementwiseOp::kPow, "exponent", ""},
+    ElementwiseEntry{"HardSwish", ElementwiseOp::kHardSwish, "", ""},
+    ElementwiseEntry{"HardSigmoid", ElementwiseOp::kHardSigmoid, "alpha", "beta"},
+    ElementwiseEntry{"Clip", ElementwiseOp::kClip, "min", "max"},
+    ElementwiseEntry{"Scale", ElementwiseOp::kScale, "factor", ""},
 };
 
 // Written so that NaN passes through: a broken number must not become a fine one.
@@ -64,31 +64,31 @@ PD_INLINE void Power(float exponent, const float* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::pow(x[i], exponent);
 }
 
-PD_CLONES void MapRange(Op op, float a, float b, const float* x, float* y, int64_t n) {
+PD_CLONES void MapRange(ElementwiseOp op, float a, float b, const float* x, float* y, int64_t n) {
   switch (op) {
-    case Op::kRelu:
+    case ElementwiseOp::kRelu:
       return Map(x, y, n, [](float v) { return v < 0 ? 0.0f : v; });
-    case Op::kSigmoid:
+    case ElementwiseOp::kSigmoid:
       return Map(x, y, n, [](float v) { return VectorSigmoid(v); });
-    case Op::kTanh:
+    case ElementwiseOp::kTanh:
       return Map(x, y, n, [](float v) { return VectorTanh(v); });
-    case Op::kErf:
+    case ElementwiseOp::kErf:
       return Map(x, y, n, [](float v) { return VectorErf(v); });
-    case Op::kGelu:
+    case ElementwiseOp::kGelu:
       return Map(x, y, n, [](float v) { return v * NormalBelow(v); });
-    case Op::kGeluTanh:
+    case ElementwiseOp::kGeluTanh:
       return Map(x, y, n, [](float v) { return v * (0.5f + 0.5f * VectorTanh(GeluInner(v))); });
-    case Op::kSqrt:
+    case ElementwiseOp::kSqrt:
       return Map(x, y, n, [](float v) { return std::sqrt(v); });
-    case Op::kPow:
+    case ElementwiseOp::kPow:
       return Power(a, x, y, n);
-    case Op::kHardSwish:
+    case ElementwiseOp::kHardSwish:
       return Map(x, y, n, [](float v) { return v * Clamp(v * (1.0f / 6) + 0.5f, 0, 1); });
-    case Op::kHardSigmoid:
+    case ElementwiseOp::kHardSigmoid:
       return Map(x, y, n, [=](float v) { return Clamp(a * v + b, 0, 1); });
-    case Op::kClip:
+    case ElementwiseOp::kClip:
       return Map(x, y, n, [=](float v) { return Clamp(v, a, b); });
-    case Op::kScale:
+    case ElementwiseOp::kScale:
       return Map(x, y, n, [=](float v) { return a * v; });
   }
 }
@@ -97,7 +97,7 @@ PD_CLONES void MapRange(Op op, float a, float b, const float* x, float* y, int64
 
 absl::StatusOr<PreparedKernel> PrepareElementwise(const PrepareRequest& request) {
   PD_RETURN_IF_ERROR(RequireFloat(request));
-  const Entry* entry = kEntries.data();
+  const ElementwiseEntry* entry = kElementwise.data();
   while (entry->name != request.node.op) ++entry;
   const Attributes& attributes = request.node.attributes;
   const float a = entry->first.empty() ? 0 : static_cast<float>(attributes.Float(entry->first));

@@ -9,24 +9,34 @@
 namespace pipedream::onednn {
 namespace {
 
-enum class Op { kRelu, kSigmoid, kTanh, kErf, kGelu, kGeluTanh, kHardSwish, kHardSigmoid, kClip };
+enum class ElementwiseGradOp {
+  kRelu,
+  kSigmoid,
+  kTanh,
+  kErf,
+  kGelu,
+  kGeluTanh,
+  kHardSwish,
+  kHardSigmoid,
+  kClip
+};
 
-struct Entry {
+struct ElementwiseGradEntry {
   std::string_view name;
-  Op op;
+  ElementwiseGradOp op;
   std::string_view first;
   std::string_view second;
 };
-constexpr std::array kEntries = {
-    Entry{"ReluGrad", Op::kRelu, "", ""},
-    Entry{"SigmoidGrad", Op::kSigmoid, "", ""},
-    Entry{"TanhGrad", Op::kTanh, "", ""},
-    Entry{"ErfGrad", Op::kErf, "", ""},
-    Entry{"GeluGrad", Op::kGelu, "", ""},
-    Entry{"GeluTanhGrad", Op::kGeluTanh, "", ""},
-    Entry{"HardSwishGrad", Op::kHardSwish, "", ""},
-    Entry{"HardSigmoidGrad", Op::kHardSigmoid, "alpha", "beta"},
-    Entry{"ClipGrad", Op::kClip, "min", "max"},
+constexpr std::array kElementwiseGrads = {
+    ElementwiseGradEntry{"ReluGrad", ElementwiseGradOp::kRelu, "", ""},
+    ElementwiseGradEntry{"SigmoidGrad", ElementwiseGradOp::kSigmoid, "", ""},
+    ElementwiseGradEntry{"TanhGrad", ElementwiseGradOp::kTanh, "", ""},
+    ElementwiseGradEntry{"ErfGrad", ElementwiseGradOp::kErf, "", ""},
+    ElementwiseGradEntry{"GeluGrad", ElementwiseGradOp::kGelu, "", ""},
+    ElementwiseGradEntry{"GeluTanhGrad", ElementwiseGradOp::kGeluTanh, "", ""},
+    ElementwiseGradEntry{"HardSwishGrad", ElementwiseGradOp::kHardSwish, "", ""},
+    ElementwiseGradEntry{"HardSigmoidGrad", ElementwiseGradOp::kHardSigmoid, "alpha", "beta"},
+    ElementwiseGradEntry{"ClipGrad", ElementwiseGradOp::kClip, "min", "max"},
 };
 
 template <typename F>
@@ -35,41 +45,41 @@ PD_INLINE void Map(const float* dy, const float* v, float* dx, int64_t n, F f) {
   for (int64_t i = 0; i < n; ++i) dx[i] = f(dy[i], v[i]);
 }
 
-PD_CLONES void MapRange(Op op, float a, float b, const float* dy, const float* v, float* dx,
-                        int64_t n) {
+PD_CLONES void MapRange(ElementwiseGradOp op, float a, float b, const float* dy, const float* v,
+                        float* dx, int64_t n) {
   switch (op) {
-    case Op::kRelu:
+    case ElementwiseGradOp::kRelu:
       return Map(dy, v, dx, n, [](float g, float y) { return y > 0 ? g : 0.0f; });
-    case Op::kSigmoid:
+    case ElementwiseGradOp::kSigmoid:
       return Map(dy, v, dx, n, [](float g, float y) { return g * (y * (1 - y)); });
-    case Op::kTanh:
+    case ElementwiseGradOp::kTanh:
       return Map(dy, v, dx, n, [](float g, float y) { return g * (1 - y * y); });
-    case Op::kErf:
+    case ElementwiseGradOp::kErf:
       return Map(dy, v, dx, n, [](float g, float x) {
         constexpr float kTwoOverRootPi = 1.12837917f;
         return g * (kTwoOverRootPi * VectorExp(-x * x));
       });
-    case Op::kGelu:
+    case ElementwiseGradOp::kGelu:
       return Map(dy, v, dx, n, [](float g, float x) {
         constexpr float kOverRootTwoPi = 0.398942280f;
         return g * (NormalBelow(x) + x * (kOverRootTwoPi * VectorExp(-0.5f * x * x)));
       });
-    case Op::kGeluTanh:
+    case ElementwiseGradOp::kGeluTanh:
       return Map(dy, v, dx, n, [](float g, float x) {
         const float t = VectorTanh(GeluInner(x));
         return g * (0.5f + 0.5f * t + 0.5f * x * (1 - t * t) * GeluInnerSlope(x));
       });
-    case Op::kHardSwish:
+    case ElementwiseGradOp::kHardSwish:
       return Map(dy, v, dx, n, [](float g, float x) {
         const float slope = x <= -3 ? 0.0f : (x >= 3 ? 1.0f : x * (1.0f / 3) + 0.5f);
         return g * slope;
       });
-    case Op::kHardSigmoid:
+    case ElementwiseGradOp::kHardSigmoid:
       return Map(dy, v, dx, n, [=](float g, float x) {
         const float y = a * x + b;
         return y > 0 && y < 1 ? g * a : 0.0f;
       });
-    case Op::kClip:
+    case ElementwiseGradOp::kClip:
       return Map(dy, v, dx, n, [=](float g, float x) { return x >= a && x <= b ? g : 0.0f; });
   }
 }
@@ -78,7 +88,7 @@ PD_CLONES void MapRange(Op op, float a, float b, const float* dy, const float* v
 
 absl::StatusOr<PreparedKernel> PrepareElementwiseGrad(const PrepareRequest& request) {
   PD_RETURN_IF_ERROR(RequireFloat(request));
-  const Entry* entry = kEntries.data();
+  const ElementwiseGradEntry* entry = kElementwiseGrads.data();
   while (entry->name != request.node.op) ++entry;
   const Attributes& attributes = request.node.attributes;
   const float a = entry->first.empty() ? 0 : static_cast<float>(attributes.Float(entry->first));

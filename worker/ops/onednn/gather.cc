@@ -9,7 +9,7 @@
 namespace pipedream::onednn {
 namespace {
 
-constexpr int64_t kColumns = 64;  // of the gradient, summed by one thread
+constexpr int64_t kGradientColumns = 64;  // of the gradient, summed by one thread
 
 // x seen as [outer, size, inner] around the axis.
 struct Table {
@@ -74,7 +74,7 @@ absl::StatusOr<PreparedKernel> PrepareGather(const PrepareRequest& request) {
 
 absl::StatusOr<PreparedKernel> PrepareGatherGrad(const PrepareRequest& request) {
   const Table table = TableOf(request, request.output_shape(0));
-  const int64_t chunks = (table.inner + kColumns - 1) / kColumns;
+  const int64_t chunks = (table.inner + kGradientColumns - 1) / kGradientColumns;
   auto run = [=, threads = request.threads](const KernelArguments& args) -> absl::Status {
     const float* dy = FloatIn(args, 0);
     const auto* indices = static_cast<const int64_t*>(args.inputs[1]);
@@ -85,12 +85,12 @@ absl::StatusOr<PreparedKernel> PrepareGatherGrad(const PrepareRequest& request) 
                 [=](int64_t begin, int64_t end) {
                   std::fill(dx + begin * table.inner, dx + end * table.inner, 0.0f);
                 });
-    const int64_t unit = table.count * std::min(table.inner, kColumns);
+    const int64_t unit = table.count * std::min(table.inner, kGradientColumns);
     ParallelFor(threads, table.outer * chunks, kElementGrain / std::max<int64_t>(1, unit),
                 [=](int64_t begin, int64_t end) {
                   for (int64_t u = begin; u < end; ++u) {
-                    const int64_t outer = u / chunks, column = u % chunks * kColumns;
-                    const int64_t n = std::min(kColumns, table.inner - column);
+                    const int64_t outer = u / chunks, column = u % chunks * kGradientColumns;
+                    const int64_t n = std::min(kGradientColumns, table.inner - column);
                     const float* from = dy + outer * table.count * table.inner + column;
                     float* to = dx + outer * table.size * table.inner + column;
                     for (int64_t i = 0; i < table.count; ++i) {

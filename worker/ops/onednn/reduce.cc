@@ -10,7 +10,7 @@
 namespace pipedream::onednn {
 namespace {
 
-constexpr int64_t kColumns = 256;  // output elements summed side by side
+constexpr int64_t kSummedColumns = 256;  // output elements summed side by side
 
 PD_CLONES double RowSum(const float* x, int64_t n) {
   double sum = 0;
@@ -74,8 +74,9 @@ PreparedKernel PrepareSum(const PrepareRequest& request, const std::vector<bool>
   const Plan plan = MakePlan(request.input_shape(0), is_reduced);
   const StridedLoop<1> outer(Shape(plan.kept), {plan.kept_steps});
   const StridedLoop<1> inner(Shape(plan.reduced), {plan.reduced_steps});
-  // Unit of work: one output element, or kColumns neighbouring ones.
-  const int64_t chunks = plan.columns_reduced ? 1 : (plan.columns + kColumns - 1) / kColumns;
+  // Unit of work: one output element, or kSummedColumns neighbouring ones.
+  const int64_t chunks =
+      plan.columns_reduced ? 1 : (plan.columns + kSummedColumns - 1) / kSummedColumns;
   const int64_t outputs = outer.rows() * outer.columns();
   const int64_t grain =
       std::max<int64_t>(1, kElementGrain * outputs * chunks /
@@ -96,9 +97,9 @@ PreparedKernel PrepareSum(const PrepareRequest& request, const std::vector<bool>
         y[out] = static_cast<float>(sum * factor);
         return;
       }
-      double sums[kColumns] = {};
-      const int64_t begin = index % chunks * kColumns;
-      const int64_t n = std::min(kColumns, plan.columns - begin);
+      double sums[kSummedColumns] = {};
+      const int64_t begin = index % chunks * kSummedColumns;
+      const int64_t n = std::min(kSummedColumns, plan.columns - begin);
       ForOffsets(inner, [&](int64_t at) { AddRow(x + base + at + begin, sums, n); });
       float* to = y + out * plan.columns + begin;
       for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(sums[i] * factor);

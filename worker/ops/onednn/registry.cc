@@ -7,12 +7,12 @@
 namespace pipedream::onednn {
 namespace {
 
-struct Entry {
+struct RegistryEntry {
   std::string_view op;
   PrepareFn prepare;
 };
 
-constexpr Entry kTable[] = {
+constexpr RegistryEntry kRegistry[] = {
     {"Add", PrepareBinary},
     {"AveragePool", PrepareAveragePool},
     {"AveragePoolGrad", PrepareAveragePoolGrad},
@@ -82,7 +82,7 @@ constexpr Entry kTable[] = {
 }  // namespace
 
 PrepareFn FindPrepare(std::string_view op) {
-  for (const Entry& entry : kTable) {
+  for (const RegistryEntry& entry : kRegistry) {
     if (entry.op == op) return entry.prepare;
   }
   return nullptr;
@@ -90,8 +90,8 @@ PrepareFn FindPrepare(std::string_view op) {
 
 std::span<const std::string_view> SupportedOps() {
   static const auto names = [] {
-    std::array<std::string_view, std::size(kTable)> out;
-    for (size_t i = 0; i < out.size(); ++i) out[i] = kTable[i].op;
+    std::array<std::string_view, std::size(kRegistry)> out;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = kRegistry[i].op;
     return out;
   }();
   return names;

@@ -18,7 +18,7 @@ absl::Status RequireFloats(const PrepareRequest& request, int first) {
   return absl::OkStatus();
 }
 
-struct Row {
+struct WhereOperands {
   const uint8_t* condition;
   int64_t condition_step;
   const float* a;
@@ -27,7 +27,7 @@ struct Row {
   int64_t b_step;
 };
 
-PD_CLONES void WhereRow(const Row& row, float* y, int64_t n) {
+PD_CLONES void WhereRow(const WhereOperands& row, float* y, int64_t n) {
   const uint8_t* c = row.condition;
   const float *a = row.a, *b = row.b;
   if (row.condition_step == 1 && row.a_step == 0 && row.b_step == 1) {

@@ -21,7 +21,7 @@
 namespace pipedream {
 namespace {
 
-constexpr uint64_t kMagic = 0x31'6d'68'73'2d'64'70'70;  // "ppd-shm1"
+constexpr uint64_t kRegionMagic = 0x31'6d'68'73'2d'64'70'70;  // "ppd-shm1"
 constexpr size_t kPage = 4096;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 static_assert(sizeof(ShmHeader) <= kPage);
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<ShmRegion>> ShmRegion::Create(const std::string& 
   }
   PD_RETURN_IF_ERROR(region->MapMemory());
   ShmHeader* header = new (region->memory_) ShmHeader{};
-  header->magic = kMagic;
+  header->magic = kRegionMagic;
   header->slots = slots;
   header->max_message_bytes = max_message_bytes;
   return region;
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<ShmRegion>> ShmRegion::Map(UniqueFd file, const s
   }
   PD_RETURN_IF_ERROR(region->MapMemory());
   const ShmHeader& header = region->header();
-  if (header.magic != kMagic || header.slots != slots ||
+  if (header.magic != kRegionMagic || header.slots != slots ||
       header.max_message_bytes != max_message_bytes) {
     return Unavailable("channel {}: the peer's shared memory has another layout", name);
   }

@@ -32,13 +32,13 @@ std::set<std::string> NamesOf(const Graph& graph, ValueKind kind) {
   return names;
 }
 
-struct Case {
+struct OracleModel {
   std::string name;  // folder below oracle/
   std::string base;  // folder with case.json and data
 };
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<OracleModel> OracleModelCases() {
+  std::vector<OracleModel> cases;
   for (std::string name : {"mlp", "mlp_ir3", "lenet", "alexnet", "vgg", "resnet", "mobilenet",
                            "inception", "gpt", "gpt_op13", "vit"})
     cases.push_back({"models/" + name + "-s0", "models/" + name + "-s0"});
@@ -54,7 +54,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class OracleModels : public testing::TestWithParam<Case> {
+class OracleModels : public testing::TestWithParam<OracleModel> {
  protected:
   void SetUp() override {
     PD_SKIP_WITHOUT_SHARED_DATA();
@@ -112,13 +112,13 @@ TEST_P(OracleModels, ForwardGivesPyTorchsOutputs) {
         << "element " << i;
 }
 
-std::string CaseName(const testing::TestParamInfo<Case>& info) {
+std::string CaseName(const testing::TestParamInfo<OracleModel>& info) {
   std::string name = std::filesystem::path(info.param.name).filename().string();
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(All, OracleModels, testing::ValuesIn(Cases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(All, OracleModels, testing::ValuesIn(OracleModelCases()), CaseName);
 
 TEST(ImportOfDatasetModels, SmallImageModelsLoadAndBind) {
   PD_SKIP_WITHOUT_SHARED_DATA();

@@ -354,8 +354,8 @@ TEST(Translate, WhereTakesBooleansAndFloats) {
   EXPECT_THAT(LoadBuilt(ints), StatusIs(kUnimplemented, HasSubstr("choice between int64")));
 }
 
-OnnxBuilder LayerNorm(const std::vector<std::string>& outputs, int64_t axis,
-                      const std::vector<int64_t>& scale) {
+OnnxBuilder LayerNormModel(const std::vector<std::string>& outputs, int64_t axis,
+                           const std::vector<int64_t>& scale) {
   OnnxBuilder b;
   b.Input("x", {-1, 2, 3}).Weight("s", scale).Weight("c", scale);
   for (const std::string& output : outputs) b.Output(output);
@@ -364,10 +364,10 @@ OnnxBuilder LayerNorm(const std::vector<std::string>& outputs, int64_t axis,
 }
 
 TEST(Translate, LayerNormalizationAxes) {
-  ASSERT_OK_AND_ASSIGN(Graph last, BindBuilt(LayerNorm({"y"}, -1, {3}), {.batch = 4}));
+  ASSERT_OK_AND_ASSIGN(Graph last, BindBuilt(LayerNormModel({"y"}, -1, {3}), {.batch = 4}));
   EXPECT_EQ(Only(last).attributes.Int("axis"), 2);
   EXPECT_EQ(Only(last).attributes.Float("epsilon"), 0.125);
-  ASSERT_OK_AND_ASSIGN(Graph two, BindBuilt(LayerNorm({"y"}, 1, {2, 3}), {.batch = 4}));
+  ASSERT_OK_AND_ASSIGN(Graph two, BindBuilt(LayerNormModel({"y"}, 1, {2, 3}), {.batch = 4}));
   EXPECT_EQ(Only(two).attributes.Int("axis"), 1);
   EXPECT_THAT(ValueNames(two, ValueKind::kParameter), ElementsAre("c", "s"));
   OnnxBuilder no_bias;
@@ -375,12 +375,12 @@ TEST(Translate, LayerNormalizationAxes) {
   no_bias.Node("LayerNormalization", {"x", "s", ""}, {"y"});
   ASSERT_OK_AND_ASSIGN(Graph plain, BindBuilt(no_bias, {}));
   EXPECT_EQ(Only(plain).attributes.Float("epsilon"), static_cast<double>(1e-5f));
-  EXPECT_THAT(LoadBuilt(LayerNorm({"y"}, 1, {3})),
+  EXPECT_THAT(LoadBuilt(LayerNormModel({"y"}, 1, {3})),
               StatusIs(kUnimplemented, HasSubstr("input 1 is [3]; only the shape of")));
-  EXPECT_THAT(LoadBuilt(LayerNorm({"y", "m"}, -1, {3})),
+  EXPECT_THAT(LoadBuilt(LayerNormModel({"y", "m"}, -1, {3})),
               StatusIs(kUnimplemented, HasSubstr("output 1 (statistics) is used")));
-  EXPECT_FALSE(LoadBuilt(LayerNorm({"y"}, 3, {3})).ok());
-  OnnxBuilder stash = LayerNorm({"y"}, -1, {3});
+  EXPECT_FALSE(LoadBuilt(LayerNormModel({"y"}, 3, {3})).ok());
+  OnnxBuilder stash = LayerNormModel({"y"}, -1, {3});
   OnnxNode(stash.proto().mutable_graph()->mutable_node(0))
       .Int("stash_type", onnx::TensorProto::DOUBLE);
   EXPECT_THAT(LoadBuilt(stash), StatusIs(kUnimplemented, HasSubstr("stash_type")));

@@ -5,16 +5,15 @@
 #include <set>
 
 #include "common/graph/op_def.h"
-#include "tests/common/graph/test_graphs.h"
+#include "tests/common/graph/op_defs/op_attributes.h"
 #include "tests/support/reference_ops.h"
 
 namespace pipedream {
 namespace {
 
 constexpr uint32_t kSeed = 20240607;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Case {
+struct GradientCase {
   std::string name;
   std::string op;
   std::vector<Shape> inputs;
@@ -60,9 +59,6 @@ void ExpectGradientsMatchDifferences(const TrainingGraph& training, Given given)
   }
 }
 
-Attributes Float(std::string_view name, double value) { return Attributes().Set(name, value); }
-Attributes List(std::string_view name, Ints value) { return Attributes().Set(name, value); }
-Attributes Axis(int64_t axis) { return Attributes().Set("axis", axis); }
 Attributes Trans(bool a, bool b) {
   return Attributes().Set("trans_a", int64_t{a}).Set("trans_b", int64_t{b});
 }
@@ -70,15 +66,11 @@ Tensor Indices(Shape shape, const Ints& values) { return Tensor::FromVector(shap
 Tensor Flags(Shape shape, const std::vector<uint8_t>& values) {
   return Tensor::Copy(DataType::kBool, std::move(shape), std::as_bytes(std::span(values)));
 }
-Attributes LayerNorm(int64_t axis) { return Axis(axis).Set("epsilon", 0.1); }
-Attributes Slice(Ints starts, Ints ends, Ints steps) {
-  return Attributes().Set("starts", starts).Set("ends", ends).Set("steps", steps);
-}
 Attributes Lrn(int64_t size) {
   return Attributes().Set("size", size).Set("alpha", 0.3).Set("beta", 0.75).Set("bias", 1.5);
 }
 
-void AddProductCases(std::vector<Case>& cases) {
+void AddProductCases(std::vector<GradientCase>& cases) {
   for (bool a : {false, true}) {
     for (bool b : {false, true}) {
       Shape left = a ? Shape({3, 4}) : Shape({4, 3});
@@ -102,7 +94,7 @@ void AddProductCases(std::vector<Case>& cases) {
                    GemmAttributes(false, false, 1, 2)});
 }
 
-void AddSpatialCases(std::vector<Case>& cases) {
+void AddSpatialCases(std::vector<GradientCase>& cases) {
   Shape x({2, 4, 6, 5});
   cases.push_back({"Conv", "Conv", {x, Shape({3, 4, 3, 3}), Shape({3})}, Conv3x3()});
   cases.push_back({"ConvStrided",
@@ -138,7 +130,7 @@ void AddSpatialCases(std::vector<Case>& cases) {
       {"AveragePoolGlobal", "AveragePool", {x}, WindowAttributes({6, 5}, {1, 1}, {0, 0, 0, 0})});
 }
 
-void AddMovementCases(std::vector<Case>& cases) {
+void AddMovementCases(std::vector<GradientCase>& cases) {
   Shape x({4, 3, 5});
   cases.push_back({"Pad", "Pad", {x}, List("pads", {0, 1, 2, 3, 0, 1}).Set("value", 0.5)});
   cases.push_back({"Slice", "Slice", {x}, Slice({1, 0, 2}, {3, 3, 5}, {1, 1, 1})});
@@ -157,7 +149,7 @@ void AddMovementCases(std::vector<Case>& cases) {
   }
 }
 
-void AddSelectionCases(std::vector<Case>& cases) {
+void AddSelectionCases(std::vector<GradientCase>& cases) {
   Shape x({4, 3, 5});
   cases.push_back({"Concat", "Concat", {x, Shape({4, 1, 5}), Shape({4, 2, 5})}, Axis(1)});
   cases.push_back({"ConcatFirst", "Concat", {x, Shape({1, 3, 5})}, Axis(0)});
@@ -189,9 +181,9 @@ void AddSelectionCases(std::vector<Case>& cases) {
                    LayerNorm(1)});
 }
 
-std::vector<Case> Cases() {
+std::vector<GradientCase> GradientCases() {
   Shape x({4, 3, 5});
-  std::vector<Case> cases;
+  std::vector<GradientCase> cases;
   AddProductCases(cases);
   AddSpatialCases(cases);
   AddMovementCases(cases);
@@ -231,7 +223,7 @@ std::vector<Case> Cases() {
 }
 
 // op(parameters), weighted and summed.
-TrainingGraph WeightedSumOf(const Case& c) {
+TrainingGraph WeightedSumOf(const GradientCase& c) {
   std::mt19937 random(kSeed);
   GraphBuilder builder;
   std::vector<ValueId> inputs;
@@ -256,7 +248,7 @@ TrainingGraph WeightedSumOf(const Case& c) {
 }
 
 TEST(GradientTest, MatchesDifferencesForEveryOperator) {
-  for (const Case& c : Cases()) {
+  for (const GradientCase& c : GradientCases()) {
     SCOPED_TRACE(c.name + " " + c.attributes.ToString());
     TrainingGraph training = WeightedSumOf(c);
     EXPECT_EQ(training.gradients.size(), c.inputs.size() - c.constants.size());
@@ -266,7 +258,7 @@ TEST(GradientTest, MatchesDifferencesForEveryOperator) {
 
 TEST(GradientTest, EveryOperatorWithAGradientIsTried) {
   std::set<std::string> tried = {"CrossEntropy", "Mse", "Split"};
-  for (const Case& c : Cases()) tried.insert(c.op);
+  for (const GradientCase& c : GradientCases()) tried.insert(c.op);
   for (const OpDef* def : AllOpDefs()) {
     EXPECT_EQ(def->gradient != nullptr, tried.count(std::string(def->name)) == 1) << def->name;
   }

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "common/graph/op_def.h"
-#include "tests/common/graph/test_graphs.h"
+#include "tests/common/graph/op_defs/op_attributes.h"
 
 namespace pipedream {
 namespace {
@@ -12,9 +12,8 @@ using testing::HasSubstr;
 
 constexpr DataType kFloat = DataType::kFloat32;
 constexpr DataType kLong = DataType::kInt64;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Case {
+struct InferenceCase {
   std::string op;
   std::vector<TypedShape> inputs;
   Attributes attributes = {};
@@ -27,7 +26,7 @@ TypedShape L(Ints dims) { return {kLong, Shape(std::move(dims))}; }
 TypedShape B(Ints dims) { return {DataType::kBool, Shape(std::move(dims))}; }
 const TypedShape kOpaque = {DataType::kOpaque, Shape({0})};
 
-absl::StatusOr<std::vector<TypedShape>> Infer(const Case& c) {
+absl::StatusOr<std::vector<TypedShape>> Infer(const InferenceCase& c) {
   Node node;
   node.op = c.op;
   node.attributes = c.attributes;
@@ -39,19 +38,12 @@ absl::StatusOr<std::vector<TypedShape>> Infer(const Case& c) {
   return def->infer(node, c.inputs);
 }
 
-Attributes Float(std::string_view name, double value) { return Attributes().Set(name, value); }
-Attributes List(std::string_view name, Ints value) { return Attributes().Set(name, value); }
 Attributes Lrn() {
   return Attributes().Set("size", int64_t{5}).Set("alpha", 1e-4).Set("beta", 0.75).Set("bias", 1.0);
 }
 Attributes Dropout(double ratio) { return Float("ratio", ratio).Set("key", int64_t{3}); }
-Attributes Axis(int64_t axis) { return Attributes().Set("axis", axis); }
-Attributes LayerNorm(int64_t axis) { return Axis(axis).Set("epsilon", 1e-5); }
-Attributes Slice(Ints starts, Ints ends, Ints steps) {
-  return Attributes().Set("starts", starts).Set("ends", ends).Set("steps", steps);
-}
 
-std::vector<Case> Fitting() {
+std::vector<InferenceCase> Fitting() {
   Attributes conv = ConvAttributes({3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1});
   Attributes grouped = ConvAttributes({3}, {1}, {0, 0}, {2}, 2);
   Attributes max_pool = WindowAttributes({3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1});
@@ -187,7 +179,7 @@ std::vector<Case> Fitting() {
 }
 
 TEST(InferenceTest, GivesShapesAndTypes) {
-  for (const Case& c : Fitting()) {
+  for (const InferenceCase& c : Fitting()) {
     SCOPED_TRACE(c.op + " " + c.attributes.ToString());
     auto outputs = Infer(c);
     EXPECT_OK(outputs);
@@ -202,7 +194,7 @@ TEST(InferenceTest, GivesShapesAndTypes) {
 
 TEST(InferenceTest, EveryOperatorIsInTheTable) {
   std::set<std::string> seen;
-  for (const Case& c : Fitting()) seen.insert(c.op);
+  for (const InferenceCase& c : Fitting()) seen.insert(c.op);
   for (const OpDef* def : AllOpDefs()) {
     EXPECT_EQ(seen.count(std::string(def->name)), 1u) << def->name;
   }
@@ -211,9 +203,9 @@ TEST(InferenceTest, EveryOperatorIsInTheTable) {
 
 TEST(InferenceTest, EveryOperatorRefusesMissingAndSurplusInputs) {
   std::set<std::string> with_optional = {"Conv", "Gemm"};
-  for (Case c : Fitting()) {
+  for (InferenceCase c : Fitting()) {
     SCOPED_TRACE(c.op);
-    Case missing = c;
+    InferenceCase missing = c;
     missing.inputs.clear();
     EXPECT_THAT(Infer(missing), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("missing")));
     if (c.op == "Concat") continue;  // takes any number
@@ -222,7 +214,7 @@ TEST(InferenceTest, EveryOperatorRefusesMissingAndSurplusInputs) {
   }
 }
 
-std::vector<Case> Misfits() {
+std::vector<InferenceCase> Misfits() {
   Attributes conv = Conv3x3();
   Attributes pool = WindowAttributes({2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1});
   Attributes epsilon = Float("epsilon", 1e-5);
@@ -399,7 +391,7 @@ std::vector<Case> Misfits() {
 }
 
 TEST(InferenceTest, SaysWhatDoesNotFit) {
-  for (const Case& c : Misfits()) {
+  for (const InferenceCase& c : Misfits()) {
     SCOPED_TRACE(c.op + " " + c.attributes.ToString());
     EXPECT_THAT(Infer(c), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
   }
