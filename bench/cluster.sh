@@ -164,21 +164,27 @@ await_workers() {
   done
 }
 
-# submit ARGUMENT...: runs a job to its end and sets `job`. With time_to FILE, every evaluation goes
-# there as a line "SECONDS ACCURACY", counted from the moment that it began to train.
+# submit ARGUMENT...: submits a job and sets `job`.
 submit() {
   job=$(client submit "$@" -o name)
   job=${job#job/}
 }
 
+# follow [FILE]: until the job ends. Every evaluation goes to the file as a line "SECONDS ACCURACY",
+# counted from the moment that it began to train; the bytes that were moved while it trained go to
+# out/NAME/moved. Fails if the job does.
 follow() {
-  local begun= line now accuracy file=${1:-/dev/null}
+  local begun= line now accuracy moved=0 file=${1:-/dev/null}
   : >"$file"
   client logs "$job" --follow --progress plain 2>&1 | while read -r line; do
     now=$(date +%s.%N)
     case $line in
-      *RUNNING* | *": trains"* | *"RUNNING: trains"*) [ -n "$begun" ] || begun=$now ;;
-      *"test accuracy"*)
+      *"RUNNING: trains"*)
+        begun=$now
+        [ -z "$net" ] || moved=$(moved_bytes)
+        ;;
+      *"FINISHING:"*) [ -z "$net" ] || echo $(($(moved_bytes) - moved)) >"$out/moved" ;;
+      epoch*"test accuracy"*)
         accuracy=${line##*test accuracy }
         accuracy=${accuracy%% *}
         echo "$now ${begun:-$now} $accuracy" | awk '{printf "%.2f %s\n", $1 - $2, $3}' >>"$file"
@@ -188,8 +194,7 @@ follow() {
   done
 }
 
-# field NAME: the first number of that name in the job's JSON.
-field() {
-  client get job "$job" -o json | tr ',{}' '\n\n\n' | awk -v name="\"$1\":" '
-    $1 == name {gsub(/[",]/, "", $2); print $2; exit}'
+# The job as lines "path<TAB>value": progress.samples_per_s.
+job_paths() {
+  client get job "$job" -o json | awk -f "$root/bench/json_paths.awk" | sed 's/^items\.0\.//'
 }
