@@ -60,7 +60,7 @@ bool WriteVgg7(const Network& network, uint64_t seed, const std::string& path) {
   OnnxWriter w("vgg7", network.sample, seed);
   std::string x = "x";
   int64_t in = 1;
-  for (auto [block, channels] : {std::pair<int, int64_t>{1, 32}, {2, 64}}) {
+  for (auto [block, channels] : {std::pair<int, int64_t>{1, 16}, {2, 32}}) {
     for (int i = 1; i <= 2; ++i) {
       std::string id = fmt::format("{}_{}", block, i);
       x = w.Relu("relu" + id, w.Conv("conv" + id, x, in, channels, 3, 1, 1, true));
@@ -68,7 +68,7 @@ bool WriteVgg7(const Network& network, uint64_t seed, const std::string& path) {
     }
     x = w.MaxPool(fmt::format("pool{}", block), x, 2, 2, 0);
   }
-  x = w.Relu("relu3", w.Linear("fc3", w.Flatten("flatten", x), 64 * 7 * 7, 1024));
+  x = w.Relu("relu3", w.Linear("fc3", w.Flatten("flatten", x), 32 * 7 * 7, 1024));
   x = w.Relu("relu4", w.Linear("fc4", x, 1024, 1024));
   return w.Write(w.Linear("fc5", x, 1024, network.classes), network.classes, path);
 }
@@ -108,7 +108,7 @@ const std::vector<Network>& AllNetworks() {
       {"lenet", "5 layers, 0.2 M parameters, 28x28 grey images", {1, 28, 28}, 10, WriteLeNet},
       {"alexnet", "8 layers, 61 M parameters, ImageNet size", {3, 224, 224}, 1000, WriteAlexNet},
       {"vgg16", "16 layers, 138 M parameters, ImageNet size", {3, 224, 224}, 1000, WriteVgg16},
-      {"vgg7", "7 layers in VGG's shape, 4.3 M parameters, 28x28 grey images", {1, 28, 28}, 10,
+      {"vgg7", "7 layers in VGG's shape, 2.7 M parameters, 28x28 grey images", {1, 28, 28}, 10,
        WriteVgg7},
       {"resnet50", "50 layers, 26 M parameters, ImageNet size", {3, 224, 224}, 1000, WriteResNet50},
   };

@@ -165,7 +165,10 @@ absl::Status TestCluster::StartWorker(const std::vector<std::string>& flags) {
                   "--work-dir",
                   folder() + "/" + id,
                   "--id",
-                  id};
+                  id,
+                  // Equal workers: plans do not depend on what else the machine does.
+                  "--speed",
+                  "1e9"};
   options.argv.insert(options.argv.end(), flags.begin(), flags.end());
   options.log_path = folder() + "/" + id + ".log";
   options.own_group = true;

@@ -26,6 +26,7 @@ constexpr int64_t kChannels = 32;
 constexpr int64_t kFeatures = kChannels * kPixels * kPixels;
 constexpr int64_t kClasses = 64;
 constexpr double kUndisturbed = 0.9;
+constexpr int kLongWindows = 2;
 
 // A convolution and a matrix product with what stands between them.
 absl::StatusOr<TrainingGraph> Network() {
@@ -78,10 +79,28 @@ class SpeedMeter {
   absl::StatusOr<double> Measure() {
     PD_RETURN_IF_ERROR(Build());
     PD_RETURN_IF_ERROR(Pass());  // first touches
+    PD_ASSIGN_OR_RETURN(Window window, Run(options_.window_s));
+    if (window.undisturbed) return window.speed;
+    double best = 0;
+    for (int i = 0; i < kLongWindows; ++i) {
+      PD_ASSIGN_OR_RETURN(window, Run(options_.long_window_s));
+      best = std::max(best, window.speed);
+    }
+    return best;
+  }
+
+ private:
+  struct Window {
+    double speed = 0;
+    bool undisturbed = false;
+  };
+  static double Now() { return ToSeconds(SystemClock()->Now()); }
+
+  absl::StatusOr<Window> Run(double seconds) {
     const double start = Now(), start_cpu = ProcessCpuSeconds();
-    double slept = 0, elapsed = 0, window = options_.window_s;
+    double slept = 0, elapsed = 0;
     int64_t passes = 0;
-    while (elapsed < window) {
+    while (elapsed < seconds) {
       if (options_.cancelled()) return absl::CancelledError("measuring speed was cancelled");
       const double begin = Now();
       PD_RETURN_IF_ERROR(Pass());
@@ -92,15 +111,11 @@ class SpeedMeter {
         slept += Now() - before;
       }
       elapsed = Now() - start;
-      const double wanted = (elapsed - slept) * options_.threads;
-      if (elapsed >= window && ProcessCpuSeconds() - start_cpu < kUndisturbed * wanted)
-        window = std::max(window, options_.long_window_s);
     }
-    return flops_ * static_cast<double>(passes) / elapsed;
+    const double wanted = (elapsed - slept) * options_.threads;
+    return Window{flops_ * static_cast<double>(passes) / elapsed,
+                  ProcessCpuSeconds() - start_cpu > kUndisturbed * wanted};
   }
-
- private:
-  static double Now() { return ToSeconds(SystemClock()->Now()); }
 
   absl::Status Build() {
     PD_ASSIGN_OR_RETURN(training_, Network());

@@ -14,8 +14,9 @@ namespace pipedream {
 struct SpeedOptions {
   double window_s = 0.15;  // of measuring
   // Where the threads get the processor for less than 9/10 of the window (a limit in their control
-  // group, a busy neighbour), it becomes this long, so that it holds several scheduling periods.
-  double long_window_s = 0.8;
+  // group, a busy neighbour), the better of two that are this long counts: they hold several
+  // scheduling periods, and a neighbour may leave.
+  double long_window_s = 0.5;
   int threads = 1;      // of the backend
   double slowdown = 1;  // every pass is followed by a sleep: so many times as slow
   std::function<bool()> cancelled = [] { return false; };

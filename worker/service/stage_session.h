@@ -27,8 +27,8 @@ struct SessionResources {
   Connector* connector = nullptr;
   KernelBackend* backend = nullptr;
   int threads = 1;
-  double slowdown = 1;  // WorkerOptions::slowdown
   std::string worker_id;
+  double slowdown = 1;  // WorkerOptions::slowdown
 };
 
 // new --Prepare--> prepared --Start--> running --> done

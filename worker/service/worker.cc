@@ -333,13 +333,9 @@ absl::StatusOr<std::shared_ptr<StageSession>> Worker::NewSession(
       return FailedPrecondition("the worker holds a stage of job {}", old->job_id());
     PD_RETURN_IF_ERROR(Drop(old, "a newer attempt begins", kAbortPatience));
   }
-  SessionResources resources{files_.get(),
-                             device_.get(),
-                             connector_.get(),
-                             backend_.get(),
-                             options_.threads,
-                             options_.slowdown,
-                             ""};
+  SessionResources resources{files_.get(),     device_.get(),    connector_.get(),
+                             backend_.get(),   options_.threads, "",
+                             options_.slowdown};
   MutexLock lock(mutex_);
   if (stopping_) return Unavailable("worker {} is shutting down", id_);
   resources.worker_id = id_;

@@ -16,7 +16,10 @@ bool ReportsNone(const v1::HeartbeatRequest& request) { return !request.has_stag
 
 class WorkerTest : public testing::Test {
  protected:
-  WorkerTest() : job_(&coordinator_) { options_.orphan_timeout_s = 3600; }
+  WorkerTest() : job_(&coordinator_) {
+    options_.orphan_timeout_s = 3600;
+    options_.speed = 1e9;
+  }
 
   void StartWorker() {
     options_.coordinator = coordinator_.address();
@@ -59,6 +62,18 @@ TEST_F(WorkerTest, RegistersAnewWhenItsLeaseIsGoneAndDropsItsStage) {
   EXPECT_EQ(coordinator_.registrations()[1].id(), "worker-7") << "keeps the id it was given";
   EXPECT_TRUE(coordinator_.AwaitHeartbeat(ReportsNone, coordinator_.heartbeats()));
   EXPECT_OK(Prepare(Request("job-2")));
+}
+
+TEST_F(WorkerTest, SaysHowFastItIs) {
+  StartWorker();
+  EXPECT_EQ(coordinator_.registrations()[0].speed(), 1e9) << "as it was told";
+  worker_.reset();
+  options_.speed = 0;
+  ASSERT_OK_AND_ASSIGN(worker_, Worker::Start(options_));
+  ASSERT_TRUE(coordinator_.AwaitRegistrations(2));
+  const double measured = coordinator_.registrations()[1].speed();
+  EXPECT_GT(measured, 1e6);
+  EXPECT_NE(measured, 1e9);
 }
 
 TEST_F(WorkerTest, WithoutACoordinatorItStopsTrainingAndLivesOn) {
