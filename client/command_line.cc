@@ -8,10 +8,11 @@
 #include <map>
 
 #include "client/exit_codes.h"
+#include "client/flags.h"
 #include "common/base/log.h"
+#include "common/base/nearest_name.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
-#include "common/job/nearest_name.h"
 
 namespace pipedream {
 namespace {
@@ -34,6 +35,7 @@ class CommandTree {
     app_.fallthrough();  // --server and -o may come after the command
     AddGlobalOptions();
     AddSubmitAndPlan();
+    AddProfile();
     AddGet();
     AddJobCommands();
     AddLocal();
@@ -170,140 +172,6 @@ class CommandTree {
         ->group("Global");
   }
 
-  // A flag that sets one key of the job file.
-  static void Setting(CLI::App* app, JobOptions* job, const std::string& flag,
-                      const std::string& key, const std::string& help, const char* type,
-                      const std::string& group) {
-    app->add_option_function<std::string>(
-           flag, [job, key](const std::string& value) { job->settings.emplace_back(key, value); },
-           help)
-        ->type_name(type)
-        ->group(group);
-  }
-  static void Switch(CLI::App* app, JobOptions* job, const std::string& flag,
-                     const std::string& key, const std::string& value, const std::string& help,
-                     const std::string& group) {
-    app->add_flag_callback(
-           flag, [job, key, value] { job->settings.emplace_back(key, value); }, help)
-        ->group(group);
-  }
-
-  // A flag that adds to a list of the job file.
-  static void Patterns(CLI::App* app, JobOptions* job, const char* key, const std::string& help,
-                       const char* type, const char* group) {
-    app->add_option_function<std::vector<std::string>>(
-           fmt::format("--{}", key),
-           [job, key](const std::vector<std::string>& patterns) {
-             for (const std::string& text : patterns) job->settings.emplace_back(key, text);
-           },
-           help)
-        ->type_name(type)
-        ->expected(1)
-        ->take_all()
-        ->group(group);
-  }
-
-  static void AddDataOptions(CLI::App* app, JobOptions* job) {
-    app->add_option("-f,--file", job->file, "Job file in YAML; - reads standard input")
-        ->group("Job");
-    app->add_option("--set", job->sets, "Override a key of the job file: optimizer.lr=0.01")
-        ->type_name("KEY=VALUE")
-        ->expected(1)
-        ->take_all()
-        ->group("Job");
-    Setting(app, job, "--model", "model", "ONNX model to train", "FILE", "Job");
-    Setting(app, job, "--name", "name", "Shown by `get jobs`", "TEXT", "Job");
-    app->add_option("--data", job->data,
-                    "Folder with standard file names, or INPUT=FILE for each model input")
-        ->type_name("DIR|NAME=FILE")
-        ->expected(1)
-        ->take_all()
-        ->group("Data");
-    app->add_option("--labels", job->labels, "Labels, when --data names files")
-        ->type_name("[NAME=]FILE")
-        ->group("Data");
-    app->add_option("--test-data", job->test_data, "Held-out data, evaluated after each epoch")
-        ->type_name("NAME=FILE")
-        ->expected(1)
-        ->take_all()
-        ->group("Data");
-    app->add_option("--test-labels", job->test_labels, "Its labels")
-        ->type_name("[NAME=]FILE")
-        ->group("Data");
-    app->add_option("--scale", job->scale, "Multiply model inputs (images: 0.00392157)")
-        ->check(CLI::NonNegativeNumber)
-        ->group("Data");
-    app->add_option("--limit", job->limit, "Use the first N training samples")
-        ->check(CLI::PositiveNumber)
-        ->group("Data");
-    app->add_option("--test-limit", job->test_limit, "Use the first N held-out samples")
-        ->check(CLI::PositiveNumber)
-        ->group("Data");
-    Switch(app, job, "--no-shuffle", "shuffle", "false", "Keep the order of the data", "Data");
-    Switch(app, job, "--no-evaluate", "evaluate", "false", "Do not evaluate", "Data");
-    Switch(app, job, "--no-ledger", "ledger", "false", "Keep no record for `pipedream verify`",
-           "Data");
-  }
-
-  static void AddTrainingOptions(CLI::App* app, JobOptions* job) {
-    const char* group = "Training";
-    Setting(app, job, "--loss", "loss", "cross_entropy, mse or output:NAME", "KIND", group);
-    Setting(app, job, "--optimizer", "optimizer.type", "sgd, adam or adamw", "KIND", group);
-    Setting(app, job, "--lr,--learning-rate", "optimizer.lr", "Learning rate", "X", group);
-    Setting(app, job, "--momentum", "optimizer.momentum", "SGD momentum", "X", group);
-    Switch(app, job, "--nesterov", "optimizer.nesterov", "true", "Nesterov momentum", group);
-    Setting(app, job, "--weight-decay", "optimizer.weight_decay", "Weight decay", "X", group);
-    Setting(app, job, "--clip-norm", "optimizer.clip_norm", "Clip by global gradient norm", "X",
-            group);
-    Setting(app, job, "--lr-schedule", "optimizer.schedule", "constant, step or cosine", "KIND",
-            group);
-    Setting(app, job, "--warmup-updates", "optimizer.warmup", "Updates of linear warm-up", "N",
-            group);
-    Setting(app, job, "--epochs", "epochs", "Passes over the data", "N", group);
-    Setting(app, job, "--batch-size", "batch_size", "Samples per minibatch", "N", group);
-    Setting(app, job, "--seed", "seed", "Seed of shuffling and dropout", "N", group);
-    for (const char* key : {"train", "freeze"}) {
-      Patterns(app, job, key, fmt::format("Tensors to {}, by name pattern; may be repeated", key),
-               "PATTERN", group);
-    }
-    Setting(app, job, "--on-nonfinite", "on_nonfinite",
-            "A loss or gradient that is not finite: stop, or skip the update", "ACTION", group);
-    group = "Pipeline";
-    Setting(app, job, "--schedule", "schedule", "A name of `pipedream schedule list`", "NAME",
-            group);
-    Setting(app, job, "--schedule-file", "schedule_file", "A schedule of your own, as a table",
-            "FILE", group);
-    Setting(app, job, "--microbatches", "microbatches",
-            "Parts of a minibatch (not where every minibatch is an update)", "N", group);
-    Setting(app, job, "--stages", "stages", "Pipeline stages (default: the planner chooses)", "N",
-            group);
-    Setting(app, job, "--chunks", "chunks", "Stages per device (interleaved, zb_v)", "N", group);
-    Patterns(app, job, "recompute",
-             "Save memory: none, stage, or nodes whose outputs are kept; may be repeated",
-             "none|stage|NODE", group);
-    Setting(app, job, "--workers", "workers", "Workers to use (default: all idle)", "N", group);
-    Setting(app, job, "--max-replicas", "max_replicas", "Most replicas of a stage", "N", group);
-    Setting(app, job, "--transport", "transport", "auto, local, shm or tcp", "KIND", group);
-    Setting(app, job, "--start-timeout", "start_timeout", "How long to wait for workers", "TIME",
-            group);
-  }
-
-  // "90", "10m"; keeps the message of a bad one for the usage error.
-  static CLI::Option* AddTimeout(CLI::App* app, double* seconds, const std::string& help) {
-    return app
-        ->add_option_function<std::string>(
-            "--timeout",
-            [seconds](const std::string& text) {
-              auto parsed = ParseSeconds(text);
-              if (!parsed.ok()) {
-                throw CLI::ValidationError("--timeout", parsed.status().ToString());
-              }
-              *seconds = *parsed;
-            },
-            help)
-        ->type_name("TIME");
-  }
-
   void AddSubmitAndPlan() {
     CLI::App* submit = Add(&app_, "submit", "Train a model", [this]() -> absl::StatusOr<int> {
       if (dry_run_ == "server") submit_.dry_run = DryRun::kServer;
@@ -326,6 +194,39 @@ class CommandTree {
     AddDataOptions(plan, &plan_.job);
     AddTrainingOptions(plan, &plan_.job);
     AddTimeout(plan, &plan_.timeout_s, "Give up after this time (default 10m)");
+    AddPlanOptions(plan, &plan_);
+    plan->footer(
+        "With --profile and --topology nobody is asked, and no model is needed: a profile is one "
+        "that\n`pipedream profile` saved or a published *.graph.txt, a topology a file as in "
+        "docs/planner.md.\n\n"
+        "Examples:\n"
+        "  pipedream plan --model m.onnx --data d/ --loss cross_entropy --explain --save "
+        "plan.json\n"
+        "  pipedream plan --model m.onnx --data d/ --loss cross_entropy --what-if "
+        "workers=8,link=25G\n"
+        "  pipedream plan --profile vgg16.graph.txt --topology cluster.yaml -o json");
+  }
+
+  void AddProfile() {
+    CLI::App* profile = app_.add_subcommand("profile", "What a model costs, node by node");
+    profile->require_subcommand(1);
+    CLI::App* make =
+        Add(profile, "make", "Measure a model on the idle workers",
+            [this]() -> absl::StatusOr<int> { return ProfileMake(context_, profile_); });
+    AddDataOptions(make, &profile_.job);
+    AddTrainingOptions(make, &profile_.job);
+    AddTimeout(make, &profile_.timeout_s, "Give up after this time (default 10m)");
+    make->add_option("--save-topology", profile_.save_topology,
+                     "Write the workers and their links to a file too, for plan --topology")
+        ->type_name("FILE");
+    CLI::App* show =
+        Add(profile, "show", "Show a saved profile, or a published *.graph.txt",
+            [this]() -> absl::StatusOr<int> { return ProfileShow(context_, profile_); });
+    show->add_option("FILE", profile_.file)->required();
+    for (CLI::App* app : {make, show}) {
+      app->add_option("--save", profile_.save, "Write the profile to a file, for plan --profile")
+          ->type_name("FILE");
+    }
   }
 
   void AddGet() {
@@ -403,15 +304,7 @@ class CommandTree {
                     "Of the coordinator; 0: any free one (default 7070, or "
                     "any free one with a COMMAND)")
         ->check(CLI::Range(0, 65535));
-    app->add_option_function<std::string>(
-           "--memory",
-           [this](const std::string& text) {
-             auto bytes = ParseBytes(text);
-             if (!bytes.ok()) throw CLI::ValidationError("--memory", bytes.status().ToString());
-             local_.memory_bytes = *bytes;
-           },
-           "Memory that each worker may use (1.5GiB)")
-        ->type_name("BYTES");
+    AddBytes(app, "--memory", &local_.memory_bytes, "Memory that each worker may use (1.5GiB)");
     app->add_option("--transport", local_.transport, "auto, shm or tcp");
     app->footer(
         "pipedream local [flags] -- COMMAND runs COMMAND with PIPEDREAM_SERVER set, ends "
@@ -580,6 +473,7 @@ class CommandTree {
   bool client_only_ = false;
   SubmitOptions submit_;
   PlanOptions plan_;
+  ProfileOptions profile_;
   GetOptions list_;
   DescribeOptions describe_;
   LogsOptions logs_;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "client/documents.h"
 #include "client/exit_codes.h"
 #include "common/base/file.h"
 #include "common/base/status.h"
@@ -33,6 +34,7 @@ void Rebase(const std::string& job_file, JobSpec* spec) {
   rebase(&spec->model.path);
   rebase(&spec->data_folder);
   rebase(&spec->schedule_file);
+  rebase(&spec->plan_file);
   for (auto* columns : {&spec->train_columns, &spec->evaluation_columns}) {
     for (ColumnSpec& column : *columns) {
       rebase(&column.path);
@@ -207,23 +209,42 @@ absl::Status ReadScheduleFile(JobSpec* spec) {
   return absl::OkStatus();
 }
 
+bool IsGiven(const JobOptions& options, std::string_view key) {
+  return std::ranges::any_of(options.settings, [&](const auto& s) { return s.first == key; });
+}
+
 absl::Status CheckSettings(const JobOptions& options) {
-  auto given = [&](std::string_view key) {
-    return std::ranges::any_of(options.settings, [&](const auto& s) { return s.first == key; });
-  };
-  if (!given("schedule") || !given("schedule_file")) return absl::OkStatus();
+  if (!IsGiven(options, "schedule") || !IsGiven(options, "schedule_file")) return absl::OkStatus();
   return UsageError("--schedule and --schedule-file exclude each other; use one");
 }
 
-}  // namespace
+// A plan brings its schedule, unless a flag says which it must be.
+absl::Status ReadPlanFile(const JobOptions& options, JobSpec* spec) {
+  if (spec->plan_file.empty()) return absl::OkStatus();
+  PD_ASSIGN_OR_RETURN(spec->plan, ReadPlan(spec->plan_file));
+  if (!IsGiven(options, "schedule") && spec->schedule == JobSpec().schedule)
+    spec->schedule = spec->plan->schedule;
+  return absl::OkStatus();
+}
 
-absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& standard_input) {
+absl::StatusOr<JobSpec> Combine(const JobOptions& options, std::istream& standard_input) {
   PD_RETURN_IF_ERROR(CheckSettings(options));
   JobSpec spec;
   if (!options.file.empty()) {
     PD_ASSIGN_OR_RETURN(spec, ReadJobFile(options.file, standard_input));
   }
-  PD_ASSIGN_OR_RETURN(spec, WithOverrides(options, spec));
+  return WithOverrides(options, spec);
+}
+
+absl::Status ReadFiles(const JobOptions& options, JobSpec* spec) {
+  PD_RETURN_IF_ERROR(ReadScheduleFile(spec));
+  return ReadPlanFile(options, spec);
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& standard_input) {
+  PD_ASSIGN_OR_RETURN(JobSpec spec, Combine(options, standard_input));
   if (spec.model.path.empty()) {
     return UsageError("no model: pass --model FILE.onnx, or -f job.yaml with `model:`");
   }
@@ -232,8 +253,15 @@ absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& st
         "no data: pass --data FOLDER, or --data INPUT=FILE for every input of "
         "the model and --labels FILE");
   }
-  PD_RETURN_IF_ERROR(ReadScheduleFile(&spec));
+  PD_RETURN_IF_ERROR(ReadFiles(options, &spec));
   PD_RETURN_IF_ERROR(Validate(spec));
+  return spec;
+}
+
+absl::StatusOr<JobSpec> BuildLayoutSpec(const JobOptions& options, std::istream& standard_input) {
+  PD_ASSIGN_OR_RETURN(JobSpec spec, Combine(options, standard_input));
+  PD_RETURN_IF_ERROR(ReadFiles(options, &spec));
+  PD_RETURN_IF_ERROR(ValidateLayout(spec));
   return spec;
 }
 

@@ -29,9 +29,13 @@ struct JobOptions {
 };
 
 // The job file (paths in it become relative to the current folder), then flags, then --set. Of
-// the files that it names, reads the schedule's only. kInvalidArgument: what ParseJobYaml,
-// SetScheduleTable and Validate say, a --set without "=", data both as folder and by name.
+// the files that it names, reads the schedule's and the plan's only. kInvalidArgument: what
+// ParseJobYaml, SetScheduleTable, ReadPlan and Validate say, a --set without "=", data both as
+// folder and by name.
 absl::StatusOr<JobSpec> BuildJobSpec(const JobOptions& options, std::istream& standard_input);
+
+// The same for planning without a model: only how the job is divided matters, and is checked.
+absl::StatusOr<JobSpec> BuildLayoutSpec(const JobOptions& options, std::istream& standard_input);
 
 // `scale`, `limit`, `test_limit` on the columns. REQUIRES: a spec resolved against its model.
 void ApplyColumnOptions(const JobOptions& options, JobSpec* spec);

@@ -37,11 +37,31 @@ struct SubmitOptions {
 };
 absl::StatusOr<int> Submit(const CommandContext& context, const SubmitOptions& options);
 
+// With profiles and a topology from files no coordinator is asked, and the job needs no model.
 struct PlanOptions {
   JobOptions job;
   double timeout_s = 600;
+  std::vector<std::string> profiles;  // files, in place of measuring
+  std::string topology;               // file, in place of the workers
+  std::string rule = "measured";
+  bool workers_may_idle = true;
+  std::string what_if;       // "workers=8,link=25G" (what_if.h)
+  int64_t memory_limit = 0;  // of every worker; 0: what it has
+  std::string save;          // file for the plan
+  bool explain = false;      // the table says more
 };
 absl::StatusOr<int> PlanCommand(const CommandContext& context, const PlanOptions& options);
+
+struct ProfileOptions {
+  JobOptions job;             // to make one
+  std::string file;           // to show one
+  double timeout_s = 600;
+  std::string save;           // file for the profile
+  std::string save_topology;  // file for the workers and links that were measured with it
+};
+// Has a worker of each kind measure the job's model; prints and saves.
+absl::StatusOr<int> ProfileMake(const CommandContext& context, const ProfileOptions& options);
+absl::StatusOr<int> ProfileShow(const CommandContext& context, const ProfileOptions& options);
 
 struct GetOptions {
   std::vector<std::string> ids;     // empty: all

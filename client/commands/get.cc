@@ -7,7 +7,7 @@
 #include "client/render/json.h"
 #include "client/render/progress.h"
 #include "common/base/status.h"
-#include "common/job/nearest_name.h"
+#include "common/base/nearest_name.h"
 #include "common/rpc/grpc_channel.h"
 
 namespace pipedream {

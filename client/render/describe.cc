@@ -74,11 +74,21 @@ Prediction PredictionOf(const v1::Plan& plan, int stage) {
   return out;
 }
 
+const v1::StageComparison* FindComparison(const v1::JobProgress& progress,
+                                          const v1::StageProgress& stage) {
+  for (const v1::StageComparison& comparison : progress.comparisons())
+    if (comparison.stage() == stage.stage() && comparison.replica() == stage.replica())
+      return &comparison;
+  return nullptr;
+}
+
 // Predicted against measured, per stage replica.
 std::string StageTable(const v1::Job& job) {
   TextTable table({{"STAGE"},
                    {"WORKER"},
                    {"MICROBATCH predicted", Align::kRight},
+                   {"measured", Align::kRight},
+                   {"LINK predicted", Align::kRight},
                    {"measured", Align::kRight},
                    {"MEMORY predicted", Align::kRight},
                    {"measured", Align::kRight},
@@ -87,11 +97,15 @@ std::string StageTable(const v1::Job& job) {
                    {"NOW"}});
   for (const v1::StageProgress& stage : job.progress().stages()) {
     const Prediction predicted = PredictionOf(job.plan(), stage.stage());
+    const v1::StageComparison* compared = FindComparison(job.progress(), stage);
     double busy = stage.forward_s() + stage.backward_s() + stage.step_s();
     int64_t done = stage.microbatches_backward();
+    double measured = done > 0 ? busy / static_cast<double>(done) : 0;
+    if (compared != nullptr) measured = compared->measured_compute_s();
     table.Add({fmt::format("{}.{}", predicted.stages, stage.replica()), stage.worker_id(),
-               Seconds(predicted.compute_s),
-               done > 0 ? Seconds(busy / static_cast<double>(done)) : "",
+               Seconds(predicted.compute_s), Seconds(measured),
+               compared != nullptr ? Seconds(compared->predicted_link_s()) : "",
+               compared != nullptr ? Seconds(compared->measured_link_s()) : "",
                predicted.memory > 0 ? FormatBytes(predicted.memory) : "",
                stage.memory_bytes() > 0 ? FormatBytes(stage.memory_bytes()) : "",
                fmt::format("{}", stage.versions_held()),

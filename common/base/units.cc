@@ -61,10 +61,28 @@ absl::StatusOr<double> ParseSeconds(std::string_view text) {
   if (SplitNumber(text, &number, &unit)) {
     if (unit.empty() || unit == "s") return number;
     if (unit == "ms") return number / 1000;
+    if (unit == "us") return number / 1e6;
     if (unit == "m") return number * 60;
     if (unit == "h") return number * 3600;
   }
   return InvalidArgument("'{}' is not a duration; write for example 90, 250ms, 2m or 1h", text);
+}
+
+absl::StatusOr<double> ParseBitRate(std::string_view text) {
+  double number = 0;
+  std::string_view unit;
+  if (SplitNumber(text, &number, &unit)) {
+    for (const std::string_view tail : {"bit/s", "bps"})
+      if (unit.ends_with(tail)) unit.remove_suffix(tail.size());
+    double scale = 0;
+    if (unit.empty()) scale = 1;
+    else if (unit == "K") scale = 1e3;
+    else if (unit == "M") scale = 1e6;
+    else if (unit == "G") scale = 1e9;
+    else if (unit == "T") scale = 1e12;
+    if (scale > 0) return number * scale / 8;
+  }
+  return InvalidArgument("'{}' is not a bit rate; write for example 25G or 100Mbit/s", text);
 }
 
 }  // namespace pipedream

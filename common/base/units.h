@@ -15,7 +15,10 @@ std::string FormatBytes(int64_t bytes);
 std::string FormatSeconds(double seconds);
 // "512", "64K", "1.5GiB", "2G" (K, M, G, T are powers of 1024, as in FormatBytes).
 absl::StatusOr<int64_t> ParseBytes(std::string_view text);
-// "90", "1.5s", "250ms", "2m", "2h".
+// "90", "1.5s", "250ms", "50us", "2m", "2h".
 absl::StatusOr<double> ParseSeconds(std::string_view text);
+// Bytes per second from bits per second as networks are named: "25G" and "25Gbit/s" are 3.125e9,
+// "100M", "9.6Kbit/s"; K, M, G, T are powers of 1000.
+absl::StatusOr<double> ParseBitRate(std::string_view text);
 
 }  // namespace pipedream

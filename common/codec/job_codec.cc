@@ -5,6 +5,7 @@
 #include "common/codec/enum_names.h"
 #include "common/codec/field_check.h"
 #include "common/codec/lists.h"
+#include "common/codec/plan_codec.h"
 
 namespace pipedream {
 namespace {
@@ -199,6 +200,8 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   message.set_on_nonfinite(std::string(NameOf(kOnNonFinite, spec.on_nonfinite)));
   message.set_chunks(spec.chunks);
   message.set_schedule_table(spec.schedule_table);
+  if (spec.plan.has_value()) *message.mutable_plan() = ToProto(*spec.plan);
+  message.set_plan_file(spec.plan_file);
   v1::RecomputeSpec& recompute = *message.mutable_recompute();
   recompute.set_enabled(spec.recompute.enabled);
   recompute.mutable_checkpoints()->Assign(spec.recompute.checkpoints.begin(),
@@ -228,6 +231,7 @@ absl::Status CheckJobSpec(const v1::JobSpec& message) {
   for (int warmup : message.warmup()) check.Count("warmup", warmup);
   check.Count("chunks", message.chunks());
   check.Text("schedule_table", message.schedule_table(), kMaxScheduleTableBytes);
+  check.Text("plan_file", message.plan_file());
   check.Listed("recompute.checkpoints", message.recompute().checkpoints_size(), 10'000);
   for (const std::string& pattern : message.recompute().checkpoints()) {
     check.Text("recompute.checkpoints", pattern);
@@ -275,6 +279,10 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
   }
   spec.chunks = message.chunks();
   spec.schedule_table = message.schedule_table();
+  if (message.has_plan()) {
+    PD_ASSIGN_OR_RETURN(spec.plan, FromProto(message.plan()));
+  }
+  spec.plan_file = message.plan_file();
   spec.recompute.enabled = message.recompute().enabled();
   spec.recompute.checkpoints.assign(message.recompute().checkpoints().begin(),
                                     message.recompute().checkpoints().end());

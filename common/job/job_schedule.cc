@@ -71,6 +71,7 @@ absl::StatusOr<ScheduleShape> ShapeOfRun(const JobSpec& spec, const RunShape& ru
 int LeastWorkers(const JobSpec& spec) {
   const absl::StatusOr<JobSchedule> schedule = ScheduleOf(spec);
   int least = std::max(spec.workers, 1);
+  if (spec.plan.has_value()) return std::max(least, spec.plan->workers());
   if (!schedule.ok()) return least;
   if (schedule->table != nullptr)
     return std::max(least, static_cast<int>(WorkersOf(schedule->table->shape).size()));

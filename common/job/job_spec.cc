@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/job/job_schedule.h"
@@ -149,6 +150,30 @@ absl::Status CheckRecompute(const JobSpec& spec, const JobSchedule& schedule) {
       spec.schedule);
 }
 
+// What the plan says already.
+absl::Status CheckPlan(const JobSpec& spec) {
+  if (!spec.plan.has_value()) return absl::OkStatus();
+  if (spec.plan->stages.empty()) return InvalidArgument("plan: has no stages");
+  if (spec.plan->schedule != spec.schedule) {
+    return InvalidArgument(
+        "plan: is for schedule '{}', the job's is '{}'; leave schedule out, or plan for it",
+        spec.plan->schedule, spec.schedule);
+  }
+  for (const auto& [field, given] :
+       {std::pair("stages", spec.stages > 0), std::pair("chunks", spec.chunks > 1),
+        std::pair("max_replicas", spec.max_replicas > 0),
+        std::pair("warmup", !spec.warmup.empty())}) {
+    if (given)
+      return InvalidArgument("{}: the plan says it already; leave it out, or edit the plan", field);
+  }
+  const int wanted = spec.plan->workers();
+  if (spec.workers > 0 && spec.workers != wanted) {
+    return InvalidArgument("workers: {}, but the plan names {}; leave it out", spec.workers,
+                           wanted);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckLayout(const JobSpec& spec) {
   if (std::ssize(spec.schedule_table) > kMaxScheduleTableBytes) {
     return InvalidArgument("schedule_table: {} bytes are too long; the limit is {}",
@@ -166,6 +191,7 @@ absl::Status CheckLayout(const JobSpec& spec) {
         "1, or another schedule (2bw, 1f1b)",
         spec.microbatches, spec.schedule);
   }
+  PD_RETURN_IF_ERROR(CheckPlan(spec));
   PD_RETURN_IF_ERROR(CheckRange("stages", spec.stages, 0, kMostWorkers));
   PD_RETURN_IF_ERROR(CheckRange("chunks", spec.chunks, 0, kMostWorkers));
   PD_RETURN_IF_ERROR(CheckRange("workers", spec.workers, 0, kMostWorkers));
@@ -213,6 +239,11 @@ absl::Status Validate(const JobSpec& spec) {
                            spec.start_timeout_s);
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateLayout(const JobSpec& spec) {
+  PD_RETURN_IF_ERROR(CheckRange("microbatches", spec.microbatches, 1, 1 << 20));
+  return CheckLayout(spec);
 }
 
 bool NeedsGlobalNorm(const JobSpec& spec) {

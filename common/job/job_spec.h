@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "common/graph/training_graph.h"
 #include "common/job/optimizer_spec.h"
 #include "common/job/run_shape.h"
+#include "common/plan/plan.h"
 
 namespace pipedream {
 
@@ -75,6 +77,11 @@ struct JobSpec {
   int workers = 0;          // 0: as many as are idle
   int max_replicas = 0;     // per stage; 0: no limit; 1: a straight pipeline
   std::vector<int> warmup;  // per stage; empty: the schedule's rule
+  // A plan made before: stages, workers and warm-up are as it says (planner.h, EvaluatePlan). Its
+  // schedule is `schedule`; stages, chunks, max_replicas and warmup must not be given too.
+  std::optional<Plan> plan;
+  // File that it was read from, as a job file names it; the client reads it.
+  std::string plan_file;
   std::string transport = "auto";
   OnNonFinite on_nonfinite = OnNonFinite::kStop;
   RecomputeSpec recompute;
@@ -86,6 +93,8 @@ struct JobSpec {
 // kInvalidArgument names the field by its path in the job file ("optimizer.lr"), the value, and
 // what is allowed. Checks what needs no model and no data.
 absl::Status Validate(const JobSpec& spec);
+// Of that, only how the job is divided among workers.
+absl::Status ValidateLayout(const JobSpec& spec);
 
 // YAML job file (docs/job-file.md). kInvalidArgument names file, line, field and value; for an
 // unknown key also the nearest known one. Not yet validated.

@@ -3,8 +3,8 @@
 #include "common/base/status.h"
 #include "common/job/job_schedule.h"
 #include "common/job/job_spec.h"
-#include "common/job/nearest_name.h"
-#include "common/job/yaml_reader.h"
+#include "common/base/nearest_name.h"
+#include "common/yaml/yaml_reader.h"
 
 namespace pipedream {
 namespace {
@@ -215,6 +215,7 @@ JobSpec ReadJob(const YAML::Node& root, YamlFaults* faults) {
   map.Read("workers", &spec.workers);
   map.Read("max_replicas", &spec.max_replicas);
   map.Read("warmup", &spec.warmup);
+  map.Read("plan", &spec.plan_file);
   map.Read("transport", &spec.transport);
   if (const YAML::Node action = map.Take("on_nonfinite"); action.IsDefined()) {
     const int choice = Choice(action, "on_nonfinite", faults, kOnNonFinite);

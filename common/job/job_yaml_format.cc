@@ -145,6 +145,7 @@ std::string FormatJobYaml(const JobSpec& spec) {
   Put(out, "max_replicas", spec.max_replicas, normal.max_replicas);
   if (!spec.warmup.empty())
     out << YAML::Key << "warmup" << YAML::Value << YAML::Flow << spec.warmup;
+  if (!spec.plan_file.empty()) PutText(out, "plan", spec.plan_file);
   PutText(out, "transport", spec.transport, normal.transport);
   if (spec.on_nonfinite == OnNonFinite::kSkip) PutName(out, "on_nonfinite", "skip");
   PutRecompute(out, spec.recompute);

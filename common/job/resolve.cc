@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/base/status.h"
-#include "common/job/nearest_name.h"
+#include "common/base/nearest_name.h"
 #include "common/job/stage_flow.h"
 
 namespace pipedream {

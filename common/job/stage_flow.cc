@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/job/nearest_name.h"
+#include "common/base/nearest_name.h"
 
 namespace pipedream {
 

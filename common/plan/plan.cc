@@ -49,6 +49,13 @@ std::vector<int> Plan::warmup() const {
   return out;
 }
 
+std::vector<double> Plan::learning_rate_scales() const {
+  std::vector<double> out;
+  for (const PlanStage& stage : stages)
+    out.push_back(static_cast<double>(stage.replicas()) / stages[0].replicas());
+  return out;
+}
+
 std::vector<int> Plan::stage_of() const {
   size_t count = 0;
   for (const PlanStage& stage : stages) count += stage.nodes.size();

@@ -38,6 +38,8 @@ struct PlanStage {
   bool operator==(const PlanStage&) const = default;
 
   int replicas() const { return static_cast<int>(workers.size()); }
+  // Updates between the weights that a microbatch reads and those that it changes, at most.
+  int staleness() const { return versions - 1; }
   // "4-11", "4-7, 9", "12".
   std::string node_ranges() const;
 };
@@ -80,6 +82,9 @@ struct Plan {
   int workers() const;
   std::vector<int> replicas() const;
   std::vector<int> warmup() const;  // as ScheduleShape::warmup: empty with own_warmup
+  // By stage: of the job's learning rate, so that a minibatch weighs the same in every stage though
+  // replicas step together once for all of theirs.
+  std::vector<double> learning_rate_scales() const;
   // Stage of every forward node, for CutStages.
   std::vector<int> stage_of() const;
 };

@@ -3,100 +3,115 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "common/base/units.h"
+#include "common/plan/text_columns.h"
 
 namespace pipedream {
 namespace {
 
-constexpr size_t kWidth = 100;
-
 using Row = std::vector<std::string>;
-
-// Columns two blanks apart; the first `left` are left-aligned, the others right-aligned.
-std::string Aligned(const std::vector<Row>& rows, size_t left) {
-  std::vector<size_t> widths(rows[0].size());
-  for (const Row& row : rows)
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  std::string out;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      if (c > 0) line += "  ";
-      line += c < left ? fmt::format("{:<{}}", row[c], widths[c])
-                       : fmt::format("{:>{}}", row[c], widths[c]);
-    }
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return out;
-}
-
-// `first` and then the words of `text`, broken at blanks; later lines are indented by `indent`.
-std::string Wrapped(std::string first, std::string_view text, size_t indent) {
-  std::string out, line = std::move(first);
-  bool fresh = true;  // nothing of `text` on this line yet
-  while (!text.empty()) {
-    const size_t blank = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, blank);
-    text.remove_prefix(std::min(blank + 1, text.size()));
-    if (!fresh && line.size() + 1 + word.size() > kWidth) {
-      out += line + "\n";
-      line = std::string(indent, ' ');
-      fresh = true;
-    }
-    if (!fresh) line += ' ';
-    line += word;
-    fresh = false;
-  }
-  return out + line + "\n";
-}
 
 std::string Seconds(double seconds) { return seconds == 0 ? "-" : FormatSeconds(seconds); }
 
+// Node numbers in at most `width` columns: what does not fit is counted.
+std::string NodesOf(const PlanStage& stage, size_t width) {
+  std::string ranges = stage.node_ranges();
+  if (ranges.size() <= width) return ranges;
+  return fmt::format("{}-{} ({})", stage.nodes.front(), stage.nodes.back(), stage.nodes.size());
+}
+
+// The stage's own row, or as the neighbours see it: what comes in is what the stage before sends.
 std::string StageTable(const Plan& plan) {
-  std::vector<Row> rows = {{"stage", "nodes", "replicas", "compute", "sync", "send", "sent",
-                            "memory", "versions", "warmup"}};
+  std::vector<Row> rows = {
+      {"stage", "nodes", "replicas", "compute", "sync", "in", "out", "versions", "depth", "stale"}};
   const bool placed = !plan.device_of.empty();
   if (placed) rows[0].insert(rows[0].begin() + 1, "device");
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const PlanStage& stage = plan.stages[s];
     const bool last = s + 1 == plan.stages.size();
-    rows.push_back({fmt::format("{}", s), stage.node_ranges(),
+    rows.push_back({fmt::format("{}", s), NodesOf(stage, placed ? 9 : 14),
                     fmt::format("{}", stage.replicas()), Seconds(stage.compute_s),
-                    Seconds(stage.sync_s), last ? "-" : Seconds(stage.send_s),
-                    last ? "-" : FormatBytes(stage.sent_bytes), FormatBytes(stage.memory.total()),
-                    fmt::format("{}", stage.versions), fmt::format("{}", stage.warmup)});
+                    Seconds(stage.sync_s), s == 0 ? "-" : Seconds(plan.stages[s - 1].send_s),
+                    last ? "-" : Seconds(stage.send_s), fmt::format("{}", stage.versions),
+                    fmt::format("{}", stage.warmup), fmt::format("{}", stage.staleness())});
     if (placed) rows.back().insert(rows.back().begin() + 1, fmt::format("{}", plan.device_of[s]));
   }
-  return Aligned(rows, placed ? 3 : 2);
+  return AlignedColumns(rows, placed ? 3 : 2);
 }
 
 std::string MemoryTable(const Plan& plan) {
-  std::vector<Row> rows = {{"memory", "parameters", "weights", "gradients", "optimizer",
-                            "activations", "buffers", "workspace"}};
+  std::vector<Row> rows = {{"stage", "memory", "weights", "gradients", "optimizer", "activations",
+                            "buffers", "workspace"}};
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const MemoryPrediction& memory = plan.stages[s].memory;
-    Row row = {fmt::format("{}", s), FormatBytes(plan.stages[s].parameter_bytes)};
-    for (const int64_t bytes : {memory.weights, memory.gradients, memory.optimizer,
+    Row row = {fmt::format("{}", s)};
+    for (const int64_t bytes : {memory.total(), memory.weights, memory.gradients, memory.optimizer,
                                 memory.activations, memory.buffers, memory.workspace})
       row.push_back(FormatBytes(bytes));
     rows.push_back(std::move(row));
   }
-  return Aligned(rows, 1);
+  return AlignedColumns(rows, 1);
 }
 
 std::string StageLines(const Plan& plan) {
   std::string out;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const PlanStage& stage = plan.stages[s];
-    const std::string nodes = stage.nodes.size() == 1
-                                  ? stage.first_node_name
-                                  : stage.first_node_name + " .. " + stage.last_node_name;
-    out += Wrapped(fmt::format("stage {}: ", s),
-                   fmt::format("{} on {}", nodes, fmt::join(stage.workers, ", ")), 9);
+    std::string text = stage.first_node_name;
+    if (stage.nodes.size() > 1) text += " .. " + stage.last_node_name;
+    if (stage.node_ranges().size() > 9) text += fmt::format(" (nodes {})", stage.node_ranges());
+    text += fmt::format(" on {}", fmt::join(stage.workers, ", "));
+    text += fmt::format("; {} of parameters", FormatBytes(stage.parameter_bytes));
+    if (stage.sent_bytes > 0)
+      text += fmt::format(", {} sent per microbatch", FormatBytes(stage.sent_bytes));
+    if (stage.recompute) text += ", backward computes forward again";
+    out += WrappedText(fmt::format("stage {}: ", s), text, 9);
   }
   return out;
+}
+
+std::string PredictionLines(const Plan& plan) {
+  std::string text = fmt::format("{} per minibatch ({:.3g} per second)", Seconds(plan.step_s),
+                                 plan.step_s > 0 ? 1 / plan.step_s : 0);
+  text += fmt::format(", busiest worker idle {:.0f} %", plan.bubble * 100);
+  if (plan.bottleneck_s > 0) {
+    text += fmt::format("; {} if everything overlapped", Seconds(plan.bottleneck_s));
+  }
+  std::string out = WrappedText("Predicted: ", text, 11);
+  if (plan.data_parallel_bytes > 0) {
+    const double less =
+        1 - static_cast<double>(plan.moved_bytes) / static_cast<double>(plan.data_parallel_bytes);
+    text = fmt::format("{} per minibatch between workers", FormatBytes(plan.moved_bytes));
+    text += fmt::format(", {:.0f} % {} than data parallelism ({})", std::abs(less) * 100,
+                        less >= 0 ? "less" : "more", FormatBytes(plan.data_parallel_bytes));
+    out += WrappedText("Moves: ", text, 11);
+  }
+  if (plan.optimality_gap > 0) {
+    out +=
+        WrappedText("Search: ",
+                    fmt::format("bounded; no other plan is more than {:.2g} % faster by this rule",
+                                plan.optimality_gap * 100),
+                    11);
+  }
+  return out;
+}
+
+// Empty where all stages use the job's own rate.
+std::string LearningRateLine(const Plan& plan) {
+  const std::vector<double> scales = plan.learning_rate_scales();
+  if (std::ranges::all_of(scales, [](double scale) { return scale == 1; })) return "";
+  std::string text;
+  for (size_t s = 0; s < scales.size(); ++s)
+    text += fmt::format("{}{:.3g}", s == 0 ? "" : ", ", scales[s]);
+  return WrappedText(
+      "Learning rate: ",
+      fmt::format("times {} by stage, as their replicas, so that every minibatch weighs "
+                  "the same",
+                  text),
+      11);
 }
 
 std::string AlternativeLines(const Plan& plan) {
@@ -110,7 +125,7 @@ std::string AlternativeLines(const Plan& plan) {
   for (const PlanAlternative& other : plan.alternatives) {
     std::string head = fmt::format("  {:<{}}  {:<{}}  {:>8}  ", other.name, name, other.config,
                                    config, Seconds(other.step_s));
-    out += Wrapped(std::move(head), other.reason, std::min<size_t>(name + config + 16, 60));
+    out += WrappedText(std::move(head), other.reason, std::min<size_t>(name + config + 16, 60));
   }
   return out;
 }
@@ -120,19 +135,15 @@ std::string AlternativeLines(const Plan& plan) {
 std::string FormatPlanTable(const Plan& plan) {
   const int workers = plan.workers();
   std::string out =
-      Wrapped("",
-              fmt::format("Plan {}: {} stage{} on {} worker{}, schedule {}, cost rule {}",
-                          plan.config(), plan.stages.size(), plan.stages.size() == 1 ? "" : "s",
-                          workers, workers == 1 ? "" : "s", plan.schedule, plan.rule),
-              2);
+      WrappedText("",
+                  fmt::format("Plan {}: {} stage{} on {} worker{}, schedule {}, cost rule {}",
+                              plan.config(), plan.stages.size(), plan.stages.size() == 1 ? "" : "s",
+                              workers, workers == 1 ? "" : "s", plan.schedule, plan.rule),
+                  2);
   out += "\n" + StageTable(plan) + "\n" + MemoryTable(plan) + "\n" + StageLines(plan) + "\n";
-  out += Wrapped(
-      "",
-      fmt::format("Predicted: {} per minibatch ({:.3g} per second), busiest worker idle {:.0f} %",
-                  Seconds(plan.step_s), plan.step_s > 0 ? 1 / plan.step_s : 0, plan.bubble * 100),
-      2);
+  out += PredictionLines(plan) + LearningRateLine(plan);
   if (!plan.alternatives.empty()) out += "\n" + AlternativeLines(plan);
-  for (const std::string& warning : plan.warnings) out += Wrapped("Warning: ", warning, 9);
+  for (const std::string& warning : plan.warnings) out += WrappedText("Warning: ", warning, 9);
   return out;
 }
 

@@ -58,6 +58,16 @@ v1::JobProgress ToProto(const JobProgress& p) {
   for (const JobEvaluation& e : p.evaluations) *m.add_evaluations() = ToProto(e);
   for (const JobLoss& l : p.curve) *m.add_curve() = ToProto(l);
   for (const StageStatus& s : p.stages) *m.add_stages() = ToProto(s);
+  for (const StageComparison& c : p.comparisons) {
+    v1::StageComparison& message = *m.add_comparisons();
+    message.set_stage(c.stage);
+    message.set_replica(c.replica);
+    message.set_worker_id(c.worker_id);
+    message.set_predicted_compute_s(c.predicted_compute_s);
+    message.set_measured_compute_s(c.measured_compute_s);
+    message.set_predicted_link_s(c.predicted_link_s);
+    message.set_measured_link_s(c.measured_link_s);
+  }
   return m;
 }
 
@@ -77,6 +87,9 @@ JobProgress ProgressOf(const v1::JobProgress& m) {
   for (const auto& e : m.evaluations()) p.evaluations.push_back(FromProto(e));
   for (const auto& l : m.curve()) p.curve.push_back(FromProto(l));
   for (const auto& s : m.stages()) p.stages.push_back(FromProto(s));
+  for (const auto& c : m.comparisons())
+    p.comparisons.push_back({c.stage(), c.replica(), c.worker_id(), c.predicted_compute_s(),
+                             c.measured_compute_s(), c.predicted_link_s(), c.measured_link_s()});
   return p;
 }
 

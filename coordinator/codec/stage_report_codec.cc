@@ -63,6 +63,7 @@ v1::StageProgress ToProto(const StageStatus& status) {
   m.set_sent_bytes(status.sent_bytes);
   m.set_versions_held(status.versions_held);
   m.set_operation(status.operation);
+  m.set_link_bytes_per_s(status.link_bytes_per_s);
   m.set_skipped_updates(status.skipped_updates);
   return m;
 }
@@ -85,7 +86,8 @@ StageStatus FromProto(const v1::StageProgress& m) {
           m.sent_bytes(),
           m.versions_held(),
           m.operation(),
-          m.skipped_updates()};
+          m.skipped_updates(),
+          std::isfinite(m.link_bytes_per_s()) ? std::max(m.link_bytes_per_s(), 0.0) : 0.0};
 }
 
 v1::Failure ToProto(const JobFailure& failure) {

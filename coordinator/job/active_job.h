@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/job/job_machine.h"
+#include "coordinator/job/run_feedback.h"
 
 namespace pipedream {
 
@@ -17,6 +18,7 @@ struct JobMachine::ActiveJob {
   std::shared_ptr<const JobSpec> spec;  // job.spec, shared with effects
   int least_workers = 1;                // LeastWorkers(*spec)
   bool plan_only = false;
+  bool measure_only = false;
   Duration queued_since{};
   Duration state_since{};
 
@@ -32,6 +34,8 @@ struct JobMachine::ActiveJob {
   std::set<std::string> waiting;                 // workers whose answer the state waits for
   std::set<std::string> done;                    // whose stage ran to its end
   std::unique_ptr<ProgressTracker> progress;     // once running
+  std::unique_ptr<RunFeedback> feedback;         // likewise
+  bool reconsidered = false;                     // whether another plan would be faster
   std::map<std::string, int64_t> last_sequence;  // of reports, by worker
   int64_t skipped_told = 0;                      // most skipped updates that an event told of
 

@@ -72,6 +72,13 @@ struct ComputePlan {  // -> PlanDone
   std::map<std::string, Profile> profiles;  // by device kind
   ClusterTopology topology;
 };
+// Would another plan be faster than `plan`, by what the run has measured? -> PlanReconsidered
+struct ReconsiderPlan {
+  JobContext job;
+  std::map<std::string, Profile> profiles;
+  ClusterTopology topology;  // as measured by the run
+  Plan plan;
+};
 struct PrepareStages {  // -> StagePrepared of every member
   JobContext job;
   Plan plan;
@@ -113,7 +120,7 @@ struct CancelCalls {
 
 using Effect =
     std::variant<PersistJob, AppendEvent, StoreProfile, NotifyWatchers, AnswerPlan, StartProfile,
-                 MeasureLinks, ComputePlan, PrepareStages, StartStages, AbortStage, CollectResult,
+                 MeasureLinks, ComputePlan, ReconsiderPlan, PrepareStages, StartStages, AbortStage, CollectResult,
                  StoreLedger, StartVerify, AnswerVerify, CancelCalls>;
 
 }  // namespace pipedream

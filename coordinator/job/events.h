@@ -50,6 +50,7 @@ struct Submitted {
   RunShape run;
   std::vector<std::string> warnings;
   bool plan_only = false;  // ends after planning with AnswerPlan; nothing is stored
+  bool measure_only = false;  // with plan_only: ends before planning, with an empty plan
 };
 struct CancelRequested {
   std::string job_id;
@@ -74,6 +75,15 @@ struct LinksMeasured {
 struct PlanDone {
   StageRef ref;
   absl::StatusOr<PlannedRun> run;
+};
+struct PlanReconsidered {
+  StageRef ref;
+  // Both by what the run has measured.
+  struct Answer {
+    Plan current;
+    Plan best;
+  };
+  absl::StatusOr<Answer> answer;
 };
 struct StagePrepared {
   StageRef ref;
@@ -137,7 +147,7 @@ struct CoordinatorStopping {};
 struct Tick {};
 
 using Event = std::variant<Submitted, CancelRequested, WorkerRegistered, WorkerLost, ProfileDone,
-                           LinksMeasured, PlanDone, StagePrepared, StageStarted, StageReported,
+                           LinksMeasured, PlanDone, PlanReconsidered, StagePrepared, StageStarted, StageReported,
                            WeightsCollected, VerifyRequested, VerifyDone, StageAborted, StoreFailed,
                            CoordinatorStopping, Tick>;
 

@@ -82,7 +82,20 @@ struct StageStatus {
   int64_t versions_held = 0;
   std::string operation{};
   int64_t skipped_updates = 0;
+  double link_bytes_per_s = 0;  // what its slowest way to another stage delivers; 0: not known
   bool operator==(const StageStatus&) const = default;
+};
+
+// What the plan expected of a stage replica and what the first steps of the run show.
+struct StageComparison {
+  int stage = 0;
+  int replica = 0;
+  std::string worker_id{};
+  double predicted_compute_s = 0;  // per microbatch, of all stages of the worker
+  double measured_compute_s = 0;
+  double predicted_link_s = 0;     // per microbatch, to the next stage and back
+  double measured_link_s = 0;      // 0: the transport does not tell
+  bool operator==(const StageComparison&) const = default;
 };
 
 struct JobProgress {
@@ -100,6 +113,7 @@ struct JobProgress {
   std::vector<JobEvaluation> evaluations;
   std::vector<JobLoss> curve;
   std::vector<StageStatus> stages;  // by (stage, replica)
+  std::vector<StageComparison> comparisons;
   bool operator==(const JobProgress&) const = default;
 };
 

@@ -108,10 +108,16 @@ void JobMachine::AddEvent(ActiveJob& job, std::string level, std::string source,
   job.dirty = true;
 }
 
+void JobMachine::TakeProgress(ActiveJob& job) {
+  if (job.progress == nullptr) return;
+  job.job.progress = job.progress->Snapshot();
+  if (job.feedback != nullptr) job.job.progress.comparisons = job.feedback->Comparisons();
+}
+
 void JobMachine::Persist(ActiveJob& job) {
   job.persisted_at = now_.steady;
   if (job.plan_only) return;
-  if (job.progress) job.job.progress = job.progress->Snapshot();
+  TakeProgress(job);
   effects_.push_back(PersistJob{job.job});
 }
 
@@ -119,7 +125,7 @@ void JobMachine::Notify(ActiveJob& job) {
   job.dirty = false;
   job.notified_at = now_.steady;
   if (job.plan_only) return;
-  if (job.progress) job.job.progress = job.progress->Snapshot();
+  TakeProgress(job);
   effects_.push_back(NotifyWatchers{std::make_shared<const Job>(job.job)});
 }
 

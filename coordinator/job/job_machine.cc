@@ -107,6 +107,7 @@ void JobMachine::On(const Submitted& event) {
   job.job.created_us = now_.unix_us;
   job.job.reason = "waits for workers";
   job.plan_only = event.plan_only;
+  job.measure_only = event.measure_only;
   job.queued_since = job.state_since = now_.steady;
   jobs_[event.job_id] = std::move(owned);
   queue_.push_back(event.job_id);
@@ -264,6 +265,8 @@ std::string JobMachine::Obstacle(const ActiveJob& job) const {
     if (releasing > 0) text += fmt::format("; {} are being freed", releasing);
     return text;
   }
+  if (const std::string busy = BusyWorkerOfPlan(job); !busy.empty())
+    return fmt::format("its plan names worker {}, which is not idle", busy);
   bool settling =
       releasing > 0 || (last_arrival_ && now_.steady - *last_arrival_ < options_.settle);
   if (job.spec->workers == 0 && settling)
@@ -271,10 +274,44 @@ std::string JobMachine::Obstacle(const ActiveJob& job) const {
   return "";
 }
 
+std::string JobMachine::BusyWorkerOfPlan(const ActiveJob& job) const {
+  if (!job.spec->plan.has_value()) return "";
+  for (const PlanStage& stage : job.spec->plan->stages) {
+    for (const std::string& id : stage.workers) {
+      const auto found = workers_.find(id);
+      if (found != workers_.end() && !found->second.idle()) return id;
+    }
+  }
+  return "";
+}
+
+bool JobMachine::HasWorkersOfPlan(ActiveJob& job) {
+  if (!job.spec->plan.has_value()) return true;
+  const std::vector<PlanStage>& stages = job.spec->plan->stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (const std::string& id : stages[s].workers) {
+      if (workers_.contains(id)) continue;
+      std::vector<std::string> there;
+      for (const WorkerInfo& worker : IdleWorkers()) there.push_back(worker.id);
+      Fail(job,
+           {.reason = "PLAN_REJECTED",
+            .message = fmt::format(
+                "plan: stage {} names worker '{}', which is not registered; there are {}. Edit "
+                "the stage's workers, or plan again",
+                s, id, fmt::join(there, ", ")),
+            .code = absl::StatusCode::kInvalidArgument,
+            .operation = "plan"});
+      return false;
+    }
+  }
+  return true;
+}
+
 void JobMachine::Schedule() {
   while (!queue_.empty() && !stopping_) {
     ActiveJob& job = *jobs_[queue_.front()];
     if (!Obstacle(job).empty()) break;
+    if (!HasWorkersOfPlan(job)) continue;  // the queue is shorter now
     queue_.pop_front();
     Reserve(job);
     StartMeasuring(job);
@@ -287,7 +324,14 @@ void JobMachine::Schedule() {
 
 void JobMachine::Reserve(ActiveJob& job) {
   std::vector<WorkerInfo> idle = IdleWorkers();
-  if (job.spec->workers > 0) idle.resize(job.spec->workers);
+  if (job.spec->plan.has_value()) {
+    std::set<std::string> wanted;
+    for (const PlanStage& stage : job.spec->plan->stages)
+      wanted.insert(stage.workers.begin(), stage.workers.end());
+    std::erase_if(idle, [&](const WorkerInfo& worker) { return !wanted.contains(worker.id); });
+  } else if (job.spec->workers > 0) {
+    idle.resize(job.spec->workers);
+  }
   for (const WorkerInfo& worker : idle) workers_[worker.id].job_id = job.job.id;
   job.workers = std::move(idle);
 }

@@ -7,9 +7,10 @@
 //
 // Queue: first come, first served, without overtaking; a worker serves one job at a time. A job
 // takes spec.workers idle workers or, when that is 0, all idle ones once at least LeastWorkers
-// (job_schedule.h) are idle and none has registered or is being released within `settle`. A job that
-// waits longer than spec.start_timeout_s, for whatever reason, fails with UNSATISFIABLE; `reason`
-// says what is missing.
+// (job_schedule.h) are idle and none has registered or is being released within `settle`. A job
+// with a plan of its own takes the workers that this names, once all are idle. A job that waits
+// longer than spec.start_timeout_s, for whatever reason, fails with UNSATISFIABLE; `reason` says
+// what is missing.
 //
 // Failure: the first cause wins. A *secondary* failure (a lost or aborted peer, an unreachable
 // worker) is held back for `suspect`: if in that time a lease runs out or a member fails for a
@@ -98,6 +99,10 @@ class JobMachine {
   void Schedule();
   // Why the job cannot start now; empty: it can.
   std::string Obstacle(const ActiveJob& job) const;
+  // A worker that the job's own plan names and that serves something else; empty: none.
+  std::string BusyWorkerOfPlan(const ActiveJob& job) const;
+  // Fails the job if its own plan names a worker that is not registered.
+  bool HasWorkersOfPlan(ActiveJob& job);
   void CheckStartTimeout(ActiveJob& job);
   void Reserve(ActiveJob& job);
   std::vector<WorkerInfo> IdleWorkers() const;
@@ -112,12 +117,17 @@ class JobMachine {
   void On(const LinksMeasured& event);
   void PlanWhenMeasured(ActiveJob& job);
   void On(const PlanDone& event);
+  void AnswerWithPlan(ActiveJob& job, const Plan& plan);
   void Place(ActiveJob& job, const PlannedRun& run);
   void On(const StagePrepared& event);
   void On(const StageStarted& event);
   void On(const StageReported& event);
   void On(const WeightsCollected& event);
   void CheckRunning(ActiveJob& job);
+  // run_feedback: predicted against measured, and whether that speaks for another plan; once.
+  void Compare(ActiveJob& job, const StageStatus& status);
+  void On(const PlanReconsidered& event);
+  void StartProgress(ActiveJob& job);
   void TellSkipped(ActiveJob& job, const StageStatus& status);
 
   // job_endings.cc: failing, ending, telling.
@@ -128,6 +138,7 @@ class JobMachine {
   void Transition(ActiveJob& job, JobState state, const std::string& reason);
   void SetReason(ActiveJob& job, const std::string& reason);
   void AddEvent(ActiveJob& job, std::string level, std::string source, std::string message);
+  void TakeProgress(ActiveJob& job);
   void Persist(ActiveJob& job);
   void Notify(ActiveJob& job);
   JobContext ContextOf(const ActiveJob& job) const;

@@ -16,6 +16,11 @@
 namespace pipedream {
 namespace {
 
+// A run is compared with its plan after so many minibatches, and another plan that is by more than
+// this faster is worth an event.
+constexpr int64_t kFirstSteps = 10;
+constexpr double kWorthTelling = 0.1;
+
 constexpr size_t kMaxLogLines = 100;   // of one report
 constexpr size_t kMaxLogBytes = 2000;  // of one line
 
@@ -158,6 +163,7 @@ void JobMachine::PlanWhenMeasured(ActiveJob& job) {
   std::map<std::string, double> profiled;
   for (const auto& [kind, profile] : job.profiles) profiled[kind] = profile.device_speed;
   job.topology = MakeTopology(job.workers, job.links, profiled);
+  if (job.measure_only) return AnswerWithPlan(job, Plan());
   Transition(job, JobState::kPartitioning, fmt::format("plans for {} workers", job.workers.size()));
   effects_.push_back(ComputePlan{ContextOf(job), job.profiles, job.topology});
 }
@@ -179,13 +185,17 @@ void JobMachine::On(const PlanDone& event) {
     AddEvent(*job, "warning", "coordinator", warning);
   }
   if (job->plan_only) {
-    PlanAnswer answer{event.run->plan, {}, job->topology, job->job.warnings};
-    for (const auto& [kind, profile] : job->profiles) answer.profiles.push_back(profile);
-    effects_.push_back(AnswerPlan{job->job.id, std::move(answer)});
-    End(*job, JobState::kSucceeded, "planned");
+    AnswerWithPlan(*job, event.run->plan);
     return;
   }
   Place(*job, *event.run);
+}
+
+void JobMachine::AnswerWithPlan(ActiveJob& job, const Plan& plan) {
+  PlanAnswer answer{plan, {}, job.topology, job.job.warnings};
+  for (const auto& [kind, profile] : job.profiles) answer.profiles.push_back(profile);
+  effects_.push_back(AnswerPlan{job.job.id, std::move(answer)});
+  End(job, JobState::kSucceeded, job.measure_only ? "measured" : "planned");
 }
 
 void JobMachine::Place(ActiveJob& job, const PlannedRun& run) {
@@ -236,10 +246,14 @@ void JobMachine::On(const StageStarted& event) {
   }
   job->waiting.erase(event.worker_id);
   if (!job->waiting.empty()) return;
-  if (job->progress == nullptr)
-    job->progress =
-        std::make_unique<ProgressTracker>(*job->spec, job->job.run, job->job.plan->step_s);
+  StartProgress(*job);
   Transition(*job, JobState::kRunning, "trains");
+}
+
+void JobMachine::StartProgress(ActiveJob& job) {
+  if (job.progress != nullptr) return;
+  job.progress = std::make_unique<ProgressTracker>(*job.spec, job.job.run, job.job.plan->step_s);
+  job.feedback = std::make_unique<RunFeedback>(*job.job.plan);
 }
 
 void JobMachine::On(const StageReported& event) {
@@ -254,9 +268,7 @@ void JobMachine::On(const StageReported& event) {
       AddEvent(*job, event.log[i].level, event.worker_id,
                event.log[i].message.substr(0, kMaxLogBytes));
   // A stage may run, and report, before the last StartStage has been answered.
-  if (job->progress == nullptr)
-    job->progress =
-        std::make_unique<ProgressTracker>(*job->spec, job->job.run, job->job.plan->step_s);
+  StartProgress(*job);
   ProgressReport progress = event.progress;
   if (repeated) {  // the answer to the last heartbeat was lost
     progress.losses.clear();
@@ -266,6 +278,7 @@ void JobMachine::On(const StageReported& event) {
   progress.status.replica = member->replica;
   progress.status.worker_id = event.worker_id;
   job->progress->Add(progress, now_.steady);
+  Compare(*job, progress.status);
   TellSkipped(*job, progress.status);
   job->dirty = true;
   if (!event.ledger.empty()) job->ledgers[event.worker_id] = event.ledger;
@@ -281,6 +294,39 @@ void JobMachine::On(const StageReported& event) {
   }
   if (event.state == StageReported::State::kDone) job->done.insert(event.worker_id);
   CheckRunning(*job);
+}
+
+void JobMachine::Compare(ActiveJob& job, const StageStatus& status) {
+  const int64_t minibatch = job.progress->minibatch();
+  const RunShape& run = job.job.run;
+  job.feedback->Add(status, run.evaluation_samples == 0 || minibatch < run.minibatches_per_epoch());
+  if (job.reconsidered || minibatch < kFirstSteps || !job.feedback->complete()) return;
+  job.reconsidered = true;
+  effects_.push_back(ReconsiderPlan{ContextOf(job), job.profiles,
+                                    job.feedback->AsMeasured(job.topology), *job.job.plan});
+}
+
+void JobMachine::On(const PlanReconsidered& event) {
+  ActiveJob* job = Current(event.ref, JobState::kRunning);
+  if (job == nullptr) return;
+  if (!event.answer.ok()) {  // only a hint is lost
+    AddEvent(
+        *job, "info", "coordinator",
+        fmt::format("could not plan by the measured times: {}", event.answer.status().ToString()));
+    return;
+  }
+  const Plan &current = event.answer->current, &best = event.answer->best;
+  const double gain = best.step_s > 0 ? current.step_s / best.step_s - 1 : 0;
+  if (gain <= kWorthTelling) return;
+  AddEvent(
+      *job, "warning", "coordinator",
+      fmt::format(
+          "by the times measured so far the plan {} would be {:.0f} % faster for the "
+          "remaining {} steps than this one, {} ({} per minibatch against {}); submit "
+          "the job again to use it",
+          best.config(), gain * 100,
+          job->job.run.minibatches_per_epoch() * job->job.run.epochs - job->progress->minibatch(),
+          current.config(), FormatSeconds(best.step_s), FormatSeconds(current.step_s)));
 }
 
 // When an update is skipped for the first time, and whenever the number has doubled.

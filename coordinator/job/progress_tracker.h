@@ -32,6 +32,7 @@ class ProgressTracker {
   // All stages are done: the counts are complete whatever the last reports said.
   void Finish();
   JobProgress Snapshot() const;
+  int64_t minibatch() const { return minibatch_; }  // completed
   // The latest status of a stage replica; null before its first report.
   const StageStatus* Find(int stage, int replica) const;
   // When any counter or operation of any stage last changed; the first report counts.

@@ -110,6 +110,13 @@ void Launcher::Run(const ComputePlan& effect) {
   });
 }
 
+void Launcher::Run(const ReconsiderPlan& effect) {
+  pool_.Run([this, effect] {
+    post_(PlanReconsidered{effect.job.ref, options_.reconsider ? options_.reconsider(effect)
+                                                               : Reconsider(effect)});
+  });
+}
+
 absl::StatusOr<PlannedRun> Launcher::Plan(const ComputePlan& effect) {
   PD_ASSIGN_OR_RETURN(JobFiles files, JobFiles::Open(*effect.job.spec, blobs_, options_.data_root));
   PD_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, Model::Load(files.model_path()));

@@ -30,6 +30,7 @@ struct LauncherOptions {
   Duration verify_timeout = std::chrono::hours(1);
   std::string data_root;  // of "shared:" paths
   // Replaced in tests.
+  std::function<absl::StatusOr<PlanReconsidered::Answer>(const ReconsiderPlan&)> reconsider;
   std::function<absl::StatusOr<PlannedRun>(const ComputePlan&)> plan;
 };
 
@@ -42,6 +43,7 @@ class Launcher {
   void Run(const StartProfile& effect);
   void Run(const MeasureLinks& effect);
   void Run(const ComputePlan& effect);
+  void Run(const ReconsiderPlan& effect);
   void Run(const PrepareStages& effect);
   void Run(const StartStages& effect);
   void Run(const AbortStage& effect);

@@ -11,4 +11,7 @@ namespace pipedream {
 // at most. `model` is the job's. Errors: those of MakePlan, SetStageFlow and MakePrograms.
 absl::StatusOr<PlannedRun> PlanRun(const ComputePlan& request, const Model& model);
 
+// The plan that runs and the best one, both reckoned by what the run measured.
+absl::StatusOr<PlanReconsidered::Answer> Reconsider(const ReconsiderPlan& request);
+
 }  // namespace pipedream

@@ -1,5 +1,6 @@
 #include "coordinator/service/check_job.h"
 
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -74,6 +75,13 @@ absl::Status CheckGraph(const Model& model, const JobSpec& spec, const RunShape&
     return WithReason(InvalidArgument("stages: {} are more than the {} nodes of the model",
                                       spec.stages, training.forward_nodes),
                       "TOO_MANY_STAGES");
+  if (spec.plan.has_value() && std::ssize(spec.plan->stage_of()) != training.forward_nodes) {
+    return WithReason(
+        InvalidArgument("plan: has {} nodes, the model has {}: it is of another model, "
+                        "or of another version of it; plan again",
+                        spec.plan->stage_of().size(), training.forward_nodes),
+        "PLAN_REJECTED");
+  }
   if (run.evaluation_samples == 0) return absl::OkStatus();
   bind.form = GraphForm::kInference;
   PD_ASSIGN_OR_RETURN(Graph inference, model.Bind(bind));

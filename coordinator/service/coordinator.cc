@@ -186,16 +186,17 @@ absl::StatusOr<Coordinator::Submission> Coordinator::Submit(CheckedJob job, cons
   return result ? *std::move(result) : Stopping();
 }
 
-absl::StatusOr<PlanAnswer> Coordinator::Plan(CheckedJob job,
+absl::StatusOr<PlanAnswer> Coordinator::Plan(CheckedJob job, bool measure_only,
                                              const std::function<bool()>& cancelled) {
   auto promise = std::make_shared<std::promise<absl::StatusOr<PlanAnswer>>>();
   std::future<absl::StatusOr<PlanAnswer>> future = promise->get_future();
   std::string id = fmt::format("plan-{}-{:08x}", next_plan_++, std::random_device()());
-  bool posted = loop_->Post([this, promise, id, job = std::move(job)]() mutable {
+  bool posted = loop_->Post([this, promise, id, measure_only, job = std::move(job)]() mutable {
     plan_callers_[id] = [promise](absl::StatusOr<PlanAnswer> answer) {
       promise->set_value(std::move(answer));
     };
-    Handle(Submitted{id, std::move(job.spec), job.run, std::move(job.warnings), true});
+    Handle(Submitted{id, std::move(job.spec), job.run, std::move(job.warnings), true,
+                     measure_only});
   });
   if (!posted) return Stopping();
   return Await(std::move(future), id, cancelled);

@@ -82,7 +82,8 @@ class Coordinator {
   absl::StatusOr<std::optional<Job>> FindByKey(const std::string& key,
                                                const std::string& spec_hash);
   // Profiles and plans. Gives up when `cancelled` says so; asked a few times a second.
-  absl::StatusOr<PlanAnswer> Plan(CheckedJob job, const std::function<bool()>& cancelled);
+  absl::StatusOr<PlanAnswer> Plan(CheckedJob job, bool measure_only,
+                                  const std::function<bool()>& cancelled);
   // Lets an idle worker verify a run; as Plan. kFailedPrecondition (reason NO_IDLE_WORKER).
   absl::StatusOr<VerifyReport> Verify(VerifyOrder order, const std::function<bool()>& cancelled);
   // kNotFound; kFailedPrecondition (reason JOB_OVER) if it is over, but for a cancelled one: OK.

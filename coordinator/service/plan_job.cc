@@ -14,7 +14,7 @@ absl::StatusOr<PlanAnswer> PlanOnly(Coordinator* coordinator, grpc::ServerContex
   if (!spec.ok()) return WithReason(spec.status(), "INVALID_SPEC");
   PD_ASSIGN_OR_RETURN(CheckedJob job, CheckJob(*spec, &coordinator->blobs(),
                                                coordinator->options().launcher.data_root));
-  return coordinator->Plan(std::move(job), [context] { return context->IsCancelled(); });
+  return coordinator->Plan(std::move(job), request.measure_only(), [context] { return context->IsCancelled(); });
 }
 
 }  // namespace
@@ -24,8 +24,8 @@ grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context,
                                          v1::PlanJobResponse* response) {
   auto answer = PlanOnly(coordinator_, context, *request);
   if (!answer.ok()) return ToGrpcStatus(answer.status());
-  *response->mutable_plan() = ToProto(answer->plan);
-  if (!answer->profiles.empty()) *response->mutable_profile() = ToProto(answer->profiles[0]);
+  if (!request->measure_only()) *response->mutable_plan() = ToProto(answer->plan);
+  for (const Profile& profile : answer->profiles) *response->add_profiles() = ToProto(profile);
   *response->mutable_topology() = ToProto(answer->topology);
   for (const std::string& warning : answer->warnings) response->add_warnings(warning);
   return grpc::Status::OK;

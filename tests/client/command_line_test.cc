@@ -250,7 +250,7 @@ TEST_F(CommandLineTest, OtherVersionsAreRefused) {
 TEST_F(CommandLineTest, PlanPrintsTheTableOrJson) {
   v1::Plan plan;
   auto* stage = plan.add_stages();
-  stage->set_last_node(0);
+  stage->add_nodes(0);
   stage->set_first_node_name("fc");
   stage->set_last_node_name("fc");
   stage->add_workers("worker-1");
@@ -264,7 +264,80 @@ TEST_F(CommandLineTest, PlanPrintsTheTableOrJson) {
   EXPECT_THAT(err(), HasSubstr("links are uneven"));
   arguments.insert(arguments.end(), {"-o", "json"});
   ASSERT_EQ(Run(arguments), 0);
-  EXPECT_EQ(json::parse(out())["plan"]["stages"][0]["workers"][0], "worker-1");
+  EXPECT_EQ(json::parse(out())["stages"][0]["workers"][0], "worker-1");
+}
+
+v1::PlanJobResponse Measured() {
+  v1::PlanJobResponse measured;
+  v1::Profile& profile = *measured.add_profiles();
+  profile.set_device_kind("cpu");
+  profile.set_microbatch_size(64);
+  for (const char* name : {"a", "b"}) {
+    v1::NodeProfile& node = *profile.add_nodes();
+    node.set_name(name);
+    node.set_forward_s(0.010);
+    node.set_input_gradient_s(0.020);
+    node.set_parameter_bytes(4000);
+  }
+  v1::ProfileTensor& tensor = *profile.add_tensors();
+  tensor.add_early(0);
+  tensor.add_late(1);
+  tensor.set_bytes(1000);
+  for (int d = 0; d < 2; ++d) {
+    v1::DeviceInfo& device = *measured.mutable_topology()->add_devices();
+    device.set_worker_id("worker-" + std::to_string(d + 1));
+    device.set_kind("cpu");
+    device.set_host_id("host");
+    v1::LinkInfo& link = *measured.mutable_topology()->add_links();
+    link.set_from(d);
+    link.set_to(1 - d);
+    link.set_bandwidth_bytes_per_s(1e9);
+  }
+  return measured;
+}
+
+TEST_F(CommandLineTest, OtherRulesAndClustersArePlannedHereByWhatWasMeasured) {
+  fake_.SetMeasured(Measured());
+  auto arguments = SubmitArguments({"-o", "json", "--what-if", "workers=4"});
+  arguments[0] = "plan";
+  ASSERT_EQ(Run(arguments), 0) << err();
+  const json plan = json::parse(out());
+  EXPECT_EQ(plan["rule"], "measured");
+  EXPECT_EQ(plan["topology"]["devices"].size(), 4u);
+  EXPECT_EQ(plan["profiles"][0]["device_kind"], "cpu");
+  EXPECT_EQ(plan["model_warnings"][0], "links are uneven");
+  EXPECT_LT(plan["step_s"].get<double>(), 0.031);
+}
+
+TEST_F(CommandLineTest, ProfileMakeSavesWhatPlanReads) {
+  fake_.SetMeasured(Measured());
+  auto arguments =
+      SubmitArguments({"--save", folder_ + "/own.json", "--save-topology", folder_ + "/here.yaml"});
+  arguments[0] = "make";
+  arguments.insert(arguments.begin(), "profile");
+  ASSERT_EQ(Run(arguments), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("Sum: 60 ms per microbatch"));
+  ASSERT_EQ(Run({"plan", "--profile", folder_ + "/own.json", "--topology", folder_ + "/here.yaml",
+                 "-o", "name"}),
+            0)
+      << err();
+  EXPECT_EQ(out().size(), std::string("1-1\n").size());
+}
+
+TEST_F(CommandLineTest, SubmitSendsAPlanFile) {
+  std::ofstream(folder_ + "/plan.yaml")
+      << "{apiVersion: pipedream/v1, kind: Plan, schedule: 1f1b, stages: [{nodes: [0], workers: "
+         "[worker-1]}]}\n";
+  ASSERT_EQ(Run(SubmitArguments({"--plan", folder_ + "/plan.yaml", "-o", "name"})), 0) << err();
+  const v1::JobSpec spec = fake_.submitted().at(0).spec();
+  EXPECT_EQ(spec.schedule(), "1f1b");
+  EXPECT_EQ(spec.plan().stages(0).workers(0), "worker-1");
+  EXPECT_EQ(Run(SubmitArguments({"--plan", folder_ + "/plan.yaml", "--schedule", "gpipe"})),
+            kExitRejected);
+  EXPECT_THAT(err(), HasSubstr("plan: is for schedule '1f1b', the job's is 'gpipe'"));
+  EXPECT_EQ(Run(SubmitArguments({"--plan", folder_ + "/plan.yaml", "--stages", "2"})),
+            kExitRejected);
+  EXPECT_THAT(err(), HasSubstr("stages: the plan says it already"));
 }
 
 TEST_F(CommandLineTest, VerifyPrintsTheVerdictAndItsChecks) {

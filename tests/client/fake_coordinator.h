@@ -52,6 +52,11 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
     MutexLock lock(mutex_);
     submit_error_ = std::move(error);
   }
+  // Profiles and topology that PlanJob answers with.
+  void SetMeasured(v1::PlanJobResponse measured) {
+    MutexLock lock(mutex_);
+    measured_ = std::move(measured);
+  }
   void SetPlan(const v1::Plan& plan) {
     MutexLock lock(mutex_);
     plan_ = plan;
@@ -119,10 +124,11 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
     response->mutable_job()->set_state(v1::JOB_STATE_QUEUED);
     return grpc::Status::OK;
   }
-  grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest*,
+  grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest* request,
                        v1::PlanJobResponse* response) override {
     MutexLock lock(mutex_);
-    *response->mutable_plan() = plan_;
+    *response = measured_;
+    if (!request->measure_only()) *response->mutable_plan() = plan_;
     response->add_warnings("links are uneven");
     return grpc::Status::OK;
   }
@@ -192,6 +198,7 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
   std::map<std::string, std::string> blobs_ PD_GUARDED_BY(mutex_);
   std::vector<v1::Worker> workers_ PD_GUARDED_BY(mutex_);
   absl::Status submit_error_ PD_GUARDED_BY(mutex_);
+  v1::PlanJobResponse measured_ PD_GUARDED_BY(mutex_);
   v1::Plan plan_ PD_GUARDED_BY(mutex_);
   v1::VerifyReport verification_ PD_GUARDED_BY(mutex_);
   std::vector<v1::SubmitJobRequest> submitted_ PD_GUARDED_BY(mutex_);

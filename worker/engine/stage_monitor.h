@@ -27,6 +27,7 @@ struct StageCounters {
   double reduce_s = 0;  // all-reduce and norms, waiting included
   double load_s = 0;    // reading samples; part of forward_s
   int64_t sent_bytes = 0;
+  double link_bytes_per_s = 0;  // of its slowest way to another stage; 0: not known
   int64_t versions_held = 1;
 };
 

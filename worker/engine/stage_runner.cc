@@ -153,7 +153,17 @@ absl::StatusOr<bool> StageRunner::Send(const Instruction& instruction, Waiting* 
     return Internal("a message of {} bytes does not fit the channel's {}", bytes, slot->size());
   if (message != nullptr) PD_RETURN_IF_ERROR(PackMessage(*message, bases_, slot->data()));
   PD_RETURN_IF_ERROR(it->second->Commit(KeyOf(instruction), bytes));
-  monitor_.Count([&](StageCounters& c) { c.sent_bytes += static_cast<int64_t>(bytes); });
+  double slowest = 0;
+  for (const auto* ways : {&channels_.activation_out, &channels_.gradient_out}) {
+    for (const auto& [peer, way] : *ways) {
+      const double rate = way->bytes_per_s();
+      if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+    }
+  }
+  monitor_.Count([&](StageCounters& c) {
+    c.sent_bytes += static_cast<int64_t>(bytes);
+    c.link_bytes_per_s = slowest;
+  });
   return true;
 }
 

@@ -260,6 +260,7 @@ bool StageSession::Report(v1::StageReport* report) {
   progress.set_reduce_s(counters.reduce_s);
   progress.set_load_s(counters.load_s);
   progress.set_sent_bytes(counters.sent_bytes);
+  progress.set_link_bytes_per_s(counters.link_bytes_per_s);
   progress.set_versions_held(counters.versions_held);
   progress.set_memory_bytes(stages_ == nullptr ? 0 : stages_->memory_bytes());
   progress.set_operation(activity_ == Activity::kRunning ? Format(monitor_.current()) : "");

@@ -63,6 +63,8 @@ class SendChannel {
   // process), or as if the peer were gone where the cause cannot be carried any more.
   virtual void Abort(const absl::Status& cause) = 0;
   virtual size_t max_message_bytes() const = 0;
+  // What the way to the receiver delivers, as far as it was used to the full; 0: not known.
+  virtual double bytes_per_s() const { return 0; }
 };
 
 class ReceiveChannel {

@@ -50,6 +50,12 @@ JobSpec FullSpec() {
   spec.on_nonfinite = OnNonFinite::kSkip;
   spec.chunks = 2;
   spec.schedule_table = "schedule 1f1b policy=flush\ns0.r0: F0 B0\n";
+  spec.plan = Plan();
+  spec.plan->schedule = "1f1b";
+  spec.plan->stages.resize(1);
+  spec.plan->stages[0].nodes = {0, 1};
+  spec.plan->stages[0].workers = {"w"};
+  spec.plan_file = "plan.json";
   spec.recompute = {true, {"conv3", "block*/add"}};
   return spec;
 }

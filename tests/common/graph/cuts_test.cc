@@ -54,6 +54,35 @@ TEST(PrefixCutsTest, ATiedParameterForbidsTheCutsBetweenItsReaders) {
   std::vector<ValueId> shared;
   for (const CutInfo& cut : PrefixCuts(training)) shared.push_back(cut.shared_parameter);
   EXPECT_THAT(shared, ElementsAre(w, w, kNoValue, kNoValue));
+  EXPECT_THAT(TiedNodes(training), ElementsAre(ElementsAre(0, 2)));
+}
+
+TEST(CrossingTensorsTest, NamesWhoMakesAndWhoReads) {
+  ASSERT_OK_AND_ASSIGN(TrainingGraph training,
+                       MakeTrainingGraph(ResidualNet(), {CrossEntropyOn("logits:0", "y")}));
+  const auto node = [&](const char* name) { return FindNode(training.graph, name).value(); };
+  int forward = 0;
+  for (const CrossingTensor& tensor : CrossingTensors(training)) {
+    EXPECT_TRUE(std::ranges::is_sorted(tensor.readers));
+    EXPECT_THAT(tensor.readers, testing::Not(testing::Contains(tensor.made)));
+    if (tensor.gradient || tensor.made != node("relu1")) continue;
+    ++forward;
+    EXPECT_THAT(tensor.readers, ElementsAre(node("conv2"), node("conv3")));
+  }
+  EXPECT_EQ(forward, 1);
+  EXPECT_TRUE(TiedNodes(training).empty());
+}
+
+// Of the tensors that the cut behind node `cut` parts.
+int64_t CrossingBytes(const TrainingGraph& training, int cut, bool gradient) {
+  int64_t bytes = 0;
+  for (const CrossingTensor& tensor : CrossingTensors(training)) {
+    const bool early = gradient ? tensor.readers.front() <= cut : tensor.made <= cut;
+    const bool late = gradient ? tensor.made > cut : tensor.readers.back() > cut;
+    if (tensor.gradient == gradient && early && late)
+      bytes += training.graph.value(tensor.value).bytes();
+  }
+  return bytes;
 }
 
 void ExpectAgreement(const TrainingGraph& training) {
@@ -70,6 +99,8 @@ void ExpectAgreement(const TrainingGraph& training) {
       for (ValueId id : message.values) gradient += training.graph.value(id).bytes();
     EXPECT_EQ(cuts[c].forward_bytes, forward) << c;
     EXPECT_EQ(cuts[c].gradient_bytes, gradient) << c;
+    EXPECT_EQ(CrossingBytes(training, static_cast<int>(c), false), forward) << c;
+    EXPECT_EQ(CrossingBytes(training, static_cast<int>(c), true), gradient) << c;
   }
 }
 

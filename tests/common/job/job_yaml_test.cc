@@ -5,7 +5,7 @@
 
 #include "common/job/job_schedule.h"
 #include "common/job/job_spec.h"
-#include "common/job/nearest_name.h"
+#include "common/base/nearest_name.h"
 #include "tests/support/status_matchers.h"
 
 namespace pipedream {

@@ -348,5 +348,52 @@ TEST(JobMachine, TimingsAddUp) {
   EXPECT_EQ(s.Seen("a").started_us - s.Seen("a").created_us, 3'000'000);
 }
 
+Submitted WithPlan(const std::string& id, const std::vector<std::string>& workers) {
+  Submitted event{id, {}, {.train_samples = 100, .batch_size = 10, .epochs = 2}, {}};
+  event.spec.plan = Plan();
+  for (const std::string& worker : workers) {
+    PlanStage& stage = event.spec.plan->stages.emplace_back();
+    stage.workers = {worker};
+  }
+  return event;
+}
+
+TEST(JobMachine, AJobWithAPlanTakesTheWorkersThatItNames) {
+  Scenario s;
+  for (const char* worker : {"w1", "w2", "w3"}) s.Register(worker);
+  s.After(3);
+  s.On(WithPlan("a", {"w3", "w1"}));
+  EXPECT_TRUE(s.machine.AssignmentOf("w1").busy);
+  EXPECT_FALSE(s.machine.AssignmentOf("w2").busy);
+  EXPECT_TRUE(s.machine.AssignmentOf("w3").busy);
+  s.Register("w4");
+  s.After(3);
+  s.On(WithPlan("b", {"w2", "w3"}));
+  EXPECT_EQ(s.Seen("b").state, JobState::kQueued);
+  EXPECT_EQ(s.Seen("b").reason, "its plan names worker w3, which is not idle");
+}
+
+TEST(JobMachine, APlanOfWorkersThatAreNotThereIsRejected) {
+  Scenario s;
+  for (const char* worker : {"w1", "w2"}) s.Register(worker);
+  s.After(3);
+  s.On(WithPlan("a", {"w1", "w9"}));
+  ASSERT_EQ(s.Seen("a").state, JobState::kFailed);
+  EXPECT_EQ(s.Seen("a").failure->reason, "PLAN_REJECTED");
+  EXPECT_THAT(s.Seen("a").failure->message,
+              testing::HasSubstr("stage 1 names worker 'w9', which is not registered"));
+  EXPECT_FALSE(s.machine.AssignmentOf("w1").busy);
+}
+
+TEST(JobMachine, MeasuringOnlyEndsBeforePlanning) {
+  Scenario s;
+  s.Register("w1");
+  Submitted event{"m", {}, {.train_samples = 100, .batch_size = 10, .epochs = 2}, {}, true, true};
+  event.spec.workers = 1;
+  s.On(event);
+  EXPECT_THAT(s.Profiled("m"), testing::HasSubstr("answer plan "));
+  EXPECT_FALSE(s.machine.AssignmentOf("w1").busy);
+}
+
 }  // namespace
 }  // namespace pipedream

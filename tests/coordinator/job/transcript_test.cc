@@ -34,6 +34,12 @@ std::string Text(const Effect& effect) {
     std::string operator()(const ComputePlan& e) const {
       return fmt::format("plan for {}", e.topology.devices.size());
     }
+    std::string operator()(const ReconsiderPlan& e) const {
+      std::string text = "reconsider";
+      for (const DeviceInfo& device : e.topology.devices)
+        text += fmt::format(" {} x{:.3g}", device.worker_id, device.speed);
+      return text;
+    }
     std::string operator()(const PrepareStages& e) const { return "prepare" + Ids(e.members); }
     std::string operator()(const StartStages& e) const { return "start" + Ids(e.members); }
     std::string operator()(const AbortStage& e) const { return "abort " + e.worker.id; }

@@ -323,7 +323,8 @@ TEST_F(ServiceTest, PlansWithoutRunning) {
   grpc::ClientContext context;
   ASSERT_OK(FromGrpcStatus(stub_->PlanJob(&context, request, &response)));
   EXPECT_EQ(response.plan().stages_size(), 1);
-  EXPECT_EQ(response.profile().step_s(), 0.5);
+  ASSERT_EQ(response.profiles_size(), 1);
+  EXPECT_EQ(response.profiles(0).step_s(), 0.5);
   EXPECT_EQ(response.topology().devices_size(), 1);
   v1::ListJobsResponse jobs;
   grpc::ClientContext list;

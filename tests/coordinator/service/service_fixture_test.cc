@@ -81,7 +81,7 @@ absl::StatusOr<PlannedRun> PlanOneStageEach(const ComputePlan& request) {
   for (const DeviceInfo& device : request.topology.devices) {
     PlanStage stage;
     stage.workers = {device.worker_id};
-    stage.first_node = stage.last_node = node++;
+    stage.nodes = {node++};
     run.plan.stages.push_back(stage);
   }
   run.programs = std::make_shared<const std::vector<StageProgram>>(run.plan.stages.size());

@@ -219,10 +219,8 @@ class TestJob {
     const std::vector<int> stage_of = files_.EvenStages(stages);
     for (int s = 0; s < stages; ++s) {
       PlanStage part;
-      auto begin = std::ranges::find(stage_of, s);
-      part.first_node = static_cast<int>(begin - stage_of.begin());
-      part.last_node =
-          part.first_node + static_cast<int>(std::count(stage_of.begin(), stage_of.end(), s)) - 1;
+      for (size_t node = 0; node < stage_of.size(); ++node)
+        if (stage_of[node] == s) part.nodes.push_back(static_cast<int>(node));
       part.workers = {"w" + std::to_string(s)};
       part.warmup = stages - 1 - s;
       part.versions = stages - s;

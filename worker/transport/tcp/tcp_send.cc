@@ -13,6 +13,7 @@
 #include "worker/transport/slot_ring.h"
 #include "worker/transport/socket.h"
 #include "worker/transport/tcp/frame.h"
+#include "worker/transport/tcp/rate_meter.h"
 #include "worker/transport/tcp/tcp_channel.h"
 #include "worker/transport/wake.h"
 
@@ -49,6 +50,7 @@ class TcpSend : public SendChannel {
     if (ring_->Abort(cause)) wake_.Notify();
   }
   size_t max_message_bytes() const override { return ring_->max_message_bytes(); }
+  double bytes_per_s() const override { return rate_.load(std::memory_order_relaxed); }
 
  private:
   // The rest is the thread's.
@@ -139,6 +141,7 @@ class TcpSend : public SendChannel {
     if (offset_ == header_.size() + message.bytes.size()) {
       offset_ = 0;
       ++sent_;
+      rate_.store(meter_.Read(socket_.get()), std::memory_order_relaxed);
     }
     return absl::OkStatus();
   }
@@ -162,11 +165,13 @@ class TcpSend : public SendChannel {
   std::shared_ptr<SlotRing> ring_;
   Wake wake_;
   std::atomic<bool> closing_{false};
+  std::atomic<double> rate_{0};
   // Of the thread.
   uint64_t sent_ = 0;  // messages sent whole
   size_t offset_ = 0;  // bytes sent of the next one, header included
   FrameHeaderBytes header_{};
   ControlReader control_;
+  RateMeter meter_;
   bool told_by_peer_ = false;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -1,5 +1,5 @@
-// Strict reading of YAML maps: every key is known, given once, and of the right kind. Included only
-// by job_yaml*.cc, since yaml.h is slow to compile.
+// Strict reading of YAML maps: every key is known, given once, and of the right kind. Not for
+// headers, since yaml.h is slow to compile.
 #pragma once
 
 #include <absl/status/status.h>
@@ -40,6 +40,8 @@ class YamlMap {
   void Read(const char* key, std::vector<std::string>* out);  // a single string is a list of one
   void Read(const char* key, std::vector<int>* out);
   void ReadSeconds(const char* key, double* out);  // "90", "10m"
+  void ReadBytes(const char* key, int64_t* out);   // "16e9", "16GiB"
+  void ReadBytes(const char* key, double* out);    // per second
   // The value of a key that needs its own reading; undefined node if absent.
   YAML::Node Take(const char* key);
   void Finish();

@@ -1,4 +1,4 @@
-#include "common/job/yaml_reader.h"
+#include "common/yaml/yaml_reader.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "common/base/status.h"
 #include "common/base/units.h"
-#include "common/job/nearest_name.h"
+#include "common/base/nearest_name.h"
 
 namespace pipedream {
 namespace {
@@ -136,6 +136,30 @@ void YamlMap::ReadSeconds(const char* key, double* out) {
                         fmt::format("'{}' is not a duration such as 90, 250ms, 10m or 2h", text));
   }
   *out = *seconds;
+}
+
+void YamlMap::ReadBytes(const char* key, int64_t* out) {
+  const YAML::Node node = Take(key);
+  std::string text;
+  if (!node.IsDefined() || !YamlText(node, Path(key), faults_, &text)) return;
+  const absl::StatusOr<int64_t> bytes = ParseBytes(text);
+  if (!bytes.ok()) {
+    return faults_->Add(node, Path(key),
+                        fmt::format("'{}' is not a size such as 16e9, 512M or 1.5GiB", text));
+  }
+  *out = *bytes;
+}
+
+void YamlMap::ReadBytes(const char* key, double* out) {
+  const YAML::Node node = Take(key);
+  double number = 0;
+  if (node.IsDefined() && node.IsScalar() && YAML::convert<double>::decode(node, number)) {
+    *out = number;
+    return;
+  }
+  int64_t bytes = static_cast<int64_t>(*out);
+  ReadBytes(key, &bytes);
+  if (node.IsDefined()) *out = static_cast<double>(bytes);
 }
 
 void YamlMap::Finish() {

@@ -1,4 +1,4 @@
-#include "common/job/nearest_name.h"
+#include "common/base/nearest_name.h"
 
 #include <algorithm>
 
