@@ -14,7 +14,6 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-std::string Seconds(double seconds) { return seconds == 0 ? "-" : FormatSeconds(seconds); }
 
 // Node numbers in at most `width` columns: what does not fit is counted.
 std::string NodesOf(const PlanStage& stage, size_t width) {
@@ -33,9 +32,9 @@ std::string StageTable(const Plan& plan) {
     const PlanStage& stage = plan.stages[s];
     const bool last = s + 1 == plan.stages.size();
     rows.push_back({fmt::format("{}", s), NodesOf(stage, placed ? 9 : 14),
-                    fmt::format("{}", stage.replicas()), Seconds(stage.compute_s),
-                    Seconds(stage.sync_s), s == 0 ? "-" : Seconds(plan.stages[s - 1].send_s),
-                    last ? "-" : Seconds(stage.send_s), fmt::format("{}", stage.versions),
+                    fmt::format("{}", stage.replicas()), SecondsOrDash(stage.compute_s),
+                    SecondsOrDash(stage.sync_s), s == 0 ? "-" : SecondsOrDash(plan.stages[s - 1].send_s),
+                    last ? "-" : SecondsOrDash(stage.send_s), fmt::format("{}", stage.versions),
                     fmt::format("{}", stage.warmup), fmt::format("{}", stage.staleness())});
     if (placed) rows.back().insert(rows.back().begin() + 1, fmt::format("{}", plan.device_of[s]));
   }
@@ -74,11 +73,11 @@ std::string StageLines(const Plan& plan) {
 }
 
 std::string PredictionLines(const Plan& plan) {
-  std::string text = fmt::format("{} per minibatch ({:.3g} per second)", Seconds(plan.step_s),
+  std::string text = fmt::format("{} per minibatch ({:.3g} per second)", SecondsOrDash(plan.step_s),
                                  plan.step_s > 0 ? 1 / plan.step_s : 0);
   text += fmt::format(", busiest worker idle {:.0f} %", plan.bubble * 100);
   if (plan.bottleneck_s > 0) {
-    text += fmt::format("; {} if everything overlapped", Seconds(plan.bottleneck_s));
+    text += fmt::format("; {} if everything overlapped", SecondsOrDash(plan.bottleneck_s));
   }
   std::string out = WrappedText("Predicted: ", text, 11);
   if (plan.data_parallel_bytes > 0) {
@@ -124,7 +123,7 @@ std::string AlternativeLines(const Plan& plan) {
   std::string out = "Considered:\n";
   for (const PlanAlternative& other : plan.alternatives) {
     std::string head = fmt::format("  {:<{}}  {:<{}}  {:>8}  ", other.name, name, other.config,
-                                   config, Seconds(other.step_s));
+                                   config, SecondsOrDash(other.step_s));
     out += WrappedText(std::move(head), other.reason, std::min<size_t>(name + config + 16, 60));
   }
   return out;

@@ -16,7 +16,6 @@ constexpr size_t kMostShown = 5;  // of the whole model
 constexpr size_t kShownOfStage = 3;
 constexpr size_t kNameWidth = 30;
 
-std::string Seconds(double seconds) { return seconds == 0 ? "-" : FormatSeconds(seconds); }
 std::string Bytes(int64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 
 // The end of a name says more than its beginning.
@@ -42,10 +41,10 @@ std::vector<std::string> NodeRow(const std::string& number, const std::string& n
                                  const NodeProfile& node) {
   return {number,
           name,
-          Seconds(node.forward_s),
-          Seconds(node.input_gradient_s),
-          Seconds(node.weight_gradient_s),
-          Seconds(node.optimizer_s),
+          SecondsOrDash(node.forward_s),
+          SecondsOrDash(node.input_gradient_s),
+          SecondsOrDash(node.weight_gradient_s),
+          SecondsOrDash(node.optimizer_s),
           Bytes(node.parameter_bytes),
           Bytes(node.output_bytes)};
 }
@@ -72,11 +71,11 @@ std::string FormatProfileTable(const Profile& profile) {
                                 profile.device_kind.empty() ? "-" : profile.device_kind);
   if (profile.microbatch_size > 0)
     out += fmt::format("Microbatch of {} samples: {} measured as a whole\n",
-                       profile.microbatch_size, Seconds(profile.step_s));
+                       profile.microbatch_size, SecondsOrDash(profile.step_s));
   out += "\n" + AlignedColumns(rows, 2) + "\n";
   out +=
       fmt::format("Sum: {} per microbatch; {} of parameters, {} optimizer tensor{} of their size\n",
-                  Seconds(sum.compute_s()), FormatBytes(sum.parameter_bytes),
+                  SecondsOrDash(sum.compute_s()), FormatBytes(sum.parameter_bytes),
                   profile.optimizer_state_tensors, profile.optimizer_state_tensors == 1 ? "" : "s");
   std::vector<int> all(profile.nodes.size());
   std::iota(all.begin(), all.end(), 0);
@@ -84,7 +83,7 @@ std::string FormatProfileTable(const Profile& profile) {
   for (const int n : Longest(profile, all, kMostShown)) {
     const NodeProfile& node = profile.nodes[n];
     rows.push_back({fmt::format("{}", n), Short(node.name), Short(node.op),
-                    Seconds(node.compute_s()), Percent(node.compute_s(), sum.compute_s())});
+                    SecondsOrDash(node.compute_s()), Percent(node.compute_s(), sum.compute_s())});
   }
   return out + "\n" + AlignedColumns(rows, 3);
 }
@@ -101,7 +100,7 @@ std::string FormatStageNodes(const Plan& plan, const Profile& profile) {
     for (const int n : Longest(profile, plan.stages[s].nodes, kShownOfStage)) {
       const NodeProfile& node = profile.nodes[n];
       rows.push_back({fmt::format("{}", s), fmt::format("{}", n), Short(node.name, 24),
-                      Short(node.op, 18), Seconds(node.compute_s()), Percent(node.compute_s(), own),
+                      Short(node.op, 18), SecondsOrDash(node.compute_s()), Percent(node.compute_s(), own),
                       Bytes(node.parameter_bytes)});
     }
     out += fmt::format("{}stage {} {}", s == 0 ? "" : ", ", s, Percent(own, total));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/units.h"
+
 namespace pipedream {
 namespace {
 constexpr size_t kWidth = 100;
@@ -45,5 +47,7 @@ std::string WrappedText(std::string first, std::string_view text, size_t indent)
   }
   return out + line + "\n";
 }
+
+std::string SecondsOrDash(double seconds) { return seconds == 0 ? "-" : FormatSeconds(seconds); }
 
 }  // namespace pipedream

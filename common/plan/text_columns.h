@@ -15,4 +15,7 @@ std::string AlignedColumns(const std::vector<std::vector<std::string>>& rows, si
 // indented by `indent`.
 std::string WrappedText(std::string first, std::string_view text, size_t indent);
 
+// FormatSeconds, but "-" for 0.
+std::string SecondsOrDash(double seconds);
+
 }  // namespace pipedream
