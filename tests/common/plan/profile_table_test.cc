@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Profile Sample() {
+Profile MeasuredModel() {
   Profile profile;
   profile.device_kind = "cpu: x";
   profile.microbatch_size = 16;
@@ -30,7 +30,7 @@ Profile Sample() {
 }
 
 TEST(ProfileTableTest, ShowsNodesSumAndTheLongest) {
-  const std::string text = FormatProfileTable(Sample());
+  const std::string text = FormatProfileTable(MeasuredModel());
   EXPECT_THAT(text, HasSubstr("Profile: 4 nodes on cpu: x\n"));
   EXPECT_THAT(text, HasSubstr("Microbatch of 16 samples: 11 ms measured as a whole\n"));
   EXPECT_THAT(text,
@@ -45,7 +45,7 @@ TEST(ProfileTableTest, ShowsTheLongestNodesOfEachStage) {
   plan.stages.resize(2);
   plan.stages[0].nodes = {0, 3};
   plan.stages[1].nodes = {1, 2};
-  const std::string text = FormatStageNodes(plan, Sample());
+  const std::string text = FormatStageNodes(plan, MeasuredModel());
   EXPECT_THAT(text, HasSubstr("Shares of the compute time: stage 0 50.0 %, stage 1 50.0 %\n"));
   EXPECT_THAT(text, HasSubstr("/last"));
   EXPECT_THAT(text, HasSubstr("80.0 %"));
