@@ -25,6 +25,10 @@ std::string Short(const std::string& name, size_t width = kNameWidth) {
   return ".." + name.substr(name.size() - width + 2);
 }
 
+std::string Beginning(const std::string& text, size_t width) {
+  return text.size() <= width ? text : text.substr(0, width - 2) + "..";
+}
+
 std::string Percent(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
@@ -83,7 +87,7 @@ std::string FormatProfileTable(const Profile& profile) {
   rows = {{"longest", "name", "op", "compute", "share"}};
   for (const int n : Longest(profile, all, kMostShown)) {
     const NodeProfile& node = profile.nodes[n];
-    rows.push_back({fmt::format("{}", n), Short(node.name), Short(node.op),
+    rows.push_back({fmt::format("{}", n), Short(node.name), Beginning(node.op, kNameWidth),
                     Seconds(node.compute_s()), Percent(node.compute_s(), sum.compute_s())});
   }
   return out + "\n" + AlignedColumns(rows, 3);
@@ -101,8 +105,8 @@ std::string FormatStageNodes(const Plan& plan, const Profile& profile) {
     for (const int n : Longest(profile, plan.stages[s].nodes, kShownOfStage)) {
       const NodeProfile& node = profile.nodes[n];
       rows.push_back({fmt::format("{}", s), fmt::format("{}", n), Short(node.name, 24),
-                      Short(node.op, 18), Seconds(node.compute_s()), Percent(node.compute_s(), own),
-                      Bytes(node.parameter_bytes)});
+                      Beginning(node.op, 18), Seconds(node.compute_s()),
+                      Percent(node.compute_s(), own), Bytes(node.parameter_bytes)});
     }
     out += fmt::format("{}stage {} {}", s == 0 ? "" : ", ", s, Percent(own, total));
   }
