@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kMaxDocumentBytes = int64_t{256} << 20;
 constexpr int kMaxDepth = 64;
 
-std::string Message(const absl::Status& status) {
+std::string StatusText(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
 
@@ -75,7 +75,7 @@ absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view file) {
 absl::StatusOr<Json> ParseYaml(std::string_view text, std::string_view file) {
   try {
     absl::StatusOr<Json> json = FromYaml(YAML::Load(std::string(text)), 0);
-    return json.ok() ? json : InvalidArgument("{}: {}", file, Message(json.status()));
+    return json.ok() ? json : InvalidArgument("{}: {}", file, StatusText(json.status()));
   } catch (const YAML::Exception& e) {
     return InvalidArgument("{}:{}: not valid YAML: {}", file, e.mark.line + 1, e.msg);
   }
@@ -128,7 +128,7 @@ auto FromJson(std::string_view file, std::string_view what, const Json& json)
     return InvalidArgument("{}: {}: {}", file, what, text);
   }
   auto value = FromProto(message);
-  if (!value.ok()) return InvalidArgument("{}: {}", file, Message(value.status()));
+  if (!value.ok()) return InvalidArgument("{}: {}", file, StatusText(value.status()));
   return value;
 }
 
@@ -152,7 +152,7 @@ absl::StatusOr<std::vector<Profile>> ProfileList(std::string_view file, const Js
 
 absl::StatusOr<std::string> Contents(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path, kMaxDocumentBytes);
-  if (!text.ok()) return InvalidArgument("{}", Message(text.status()));
+  if (!text.ok()) return InvalidArgument("{}", StatusText(text.status()));
   return text;
 }
 

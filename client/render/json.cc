@@ -68,7 +68,7 @@ Json ToJson(const Message& message) {
       int size = message.GetReflection()->FieldSize(message, field);
       for (int i = 0; i < size; ++i) list.push_back(FieldJson(message, field, i));
       object[name] = std::move(list);
-    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    } else if (field->has_presence()) {
       if (message.GetReflection()->HasField(message, field)) {
         object[name] = FieldJson(message, field, -1);
       }

@@ -22,7 +22,8 @@ nlohmann::ordered_json JsonHead(std::string_view kind);
 std::string DumpJson(const nlohmann::ordered_json& json, int indent = 2);
 
 // {"apiVersion": "pipedream/v1", "kind": kind, ...fields}; ends with a newline. Fields named *_us
-// become *_time (time_us: time). Scalars are always there, messages only if set.
+// become *_time (time_us: time). Scalars are always there, messages and optional scalars only
+// if set.
 std::string MessageJson(std::string_view kind, const google::protobuf::Message& message);
 std::string MessageYaml(std::string_view kind, const google::protobuf::Message& message);
 

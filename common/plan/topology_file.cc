@@ -82,13 +82,17 @@ class TopologyReader {
     map->Read("kind", &device->kind);
     map->ReadBytes("memory_bytes", &device->memory_bytes);
     map->Read("speed", &device->speed);
+    map->Finish();  // a misspelt key is the better hint
     CheckAmount(at, map->Path("memory_bytes"), static_cast<double>(device->memory_bytes), false);
     CheckAmount(at, map->Path("speed"), device->speed, true);
   }
 
-  void ReadWay(YamlMap* map, const YAML::Node& at, double* bandwidth, double* latency_s) {
+  void ReadWay(YamlMap* map, double* bandwidth, double* latency_s) {
     map->ReadBytes("bandwidth_bytes_per_s", bandwidth);
     map->ReadSeconds("latency_s", latency_s);
+  }
+  void CheckWay(YamlMap* map, const YAML::Node& at, const double* bandwidth,
+                const double* latency_s) {
     CheckAmount(at, map->Path("bandwidth_bytes_per_s"), *bandwidth, true);
     CheckAmount(at, map->Path("latency_s"), *latency_s, false);
   }
@@ -100,7 +104,6 @@ class TopologyReader {
     if (device.IsDefined()) {
       YamlMap map(device, "device", &faults_);
       ReadDeviceFields(&map, device, &common);
-      map.Finish();
     }
     std::vector<Level> levels;
     int64_t total = 1;
@@ -108,14 +111,11 @@ class TopologyReader {
       Level level;
       YamlMap map(item, fmt::format("levels[{}]", levels.size()), &faults_);
       map.Read("count", &level.count);
-      if (level.count != 1) {
-        ReadWay(&map, item, &level.bandwidth, &level.latency_s);
-      } else {  // links nothing
-        map.Take("bandwidth_bytes_per_s");
-        map.Take("latency_s");
-      }
+      ReadWay(&map, &level.bandwidth, &level.latency_s);
       map.Read("shared", &level.shared);
       map.Finish();
+      // One alone has no links.
+      if (level.count > 1) CheckWay(&map, item, &level.bandwidth, &level.latency_s);
       if (ok() && level.count < 1)
         Fault(item, map.Path("count"), fmt::format("is {}, expected at least 1", level.count));
       if (!ok()) return;
@@ -190,7 +190,6 @@ class TopologyReader {
       device.host_id = device.worker_id;
       map.Read("host", &device.host_id);
       ReadDeviceFields(&map, item, &device);
-      map.Finish();
       if (ok() && !device_of_.emplace(device.worker_id, static_cast<int>(index)).second)
         Fault(item, map.Path("name"), fmt::format("there are two devices '{}'", device.worker_id));
       if (ok() && index >= static_cast<size_t>(kMaxTopologyDevices)) {
@@ -247,12 +246,13 @@ class TopologyReader {
       YamlMap map(item, fmt::format("links[{}]", links.size()), &faults_);
       link.from = Find(&map, item, "from", device_of_, "device", true);
       link.to = Find(&map, item, "to", device_of_, "device", true);
-      ReadWay(&map, item, &link.bandwidth_bytes_per_s, &link.latency_s);
+      ReadWay(&map, &link.bandwidth_bytes_per_s, &link.latency_s);
       map.Read("transport", &link.transport);
       link.out_port = Find(&map, item, "out_port", port_of_, "port", false);
       link.in_port = Find(&map, item, "in_port", port_of_, "port", false);
       map.Read("one_way", &one_way);
       map.Finish();
+      CheckWay(&map, item, &link.bandwidth_bytes_per_s, &link.latency_s);
       if (ok() && link.from == link.to)
         Fault(item, map.Path("to"), "a device has no link to itself");
       if (ok() && !listed.emplace(link.from, link.to).second)

@@ -35,7 +35,7 @@ Profile Diamond() {
 }
 
 TEST(CutLatticeTest, HasEveryClosedSetAndCountsWhatCrossesOnce) {
-  const CutLattice lattice(Diamond(), {});
+  const CutLattice lattice(Diamond(), LatticeOptions{});
   // {}, 0, 01, 02, 012, all.
   ASSERT_EQ(lattice.size(), 6);
   EXPECT_TRUE(lattice.complete());
@@ -57,7 +57,7 @@ TEST(CutLatticeTest, FreeNodesGoWhereLeastCrosses) {
   Join(&profile, {0}, {1}, 100);
   Join(&profile, {1}, {2}, 7);
   Join(&profile, {2}, {3}, 50);
-  const CutLattice lattice(profile, {});
+  const CutLattice lattice(profile, LatticeOptions{});
   ASSERT_EQ(lattice.size(), 3);
   EXPECT_THAT(lattice.NodesBetween(0, 1), ElementsAre(0, 1));
   EXPECT_EQ(lattice.bytes(1), 14);
@@ -66,10 +66,10 @@ TEST(CutLatticeTest, FreeNodesGoWhereLeastCrosses) {
 TEST(CutLatticeTest, TiedNodesStayTogether) {
   Profile profile = Diamond();
   profile.ties = {{1, 2}};
-  const CutLattice lattice(profile, {});
+  const CutLattice lattice(profile, LatticeOptions{});
   EXPECT_EQ(lattice.size(), 4);  // {}, 0, 012, all
   EXPECT_EQ(lattice.most_stages(), 3);
-  const CutLattice parted(profile, {.part_ties = true});
+  const CutLattice parted(profile, LatticeOptions{.part_ties = true});
   EXPECT_EQ(parted.size(), 6);
 }
 
@@ -119,7 +119,7 @@ TEST(CutLatticeTest, AgreesWithAllSubsetsOfSmallGraphs) {
       const auto [it, fresh] = least.try_emplace(set & heavy, bytes);
       it->second = std::min(it->second, bytes);
     }
-    const CutLattice lattice(profile, {});
+    const CutLattice lattice(profile, LatticeOptions{});
     ASSERT_TRUE(lattice.complete());
     if (heavy == 0) continue;
     ASSERT_EQ(lattice.size(), static_cast<int>(least.size()));
@@ -163,7 +163,7 @@ TEST(CutLatticeTest, MakesAChoiceWhereThereAreTooMany) {
   const int end = static_cast<int>(profile.nodes.size()) - 1;
   Join(&profile, {0}, first, 40);
   for (const int n : last) Join(&profile, {n}, {end}, 5);
-  const CutLattice lattice(profile, {.most_cuts = 200});
+  const CutLattice lattice(profile, LatticeOptions{.most_cuts = 200});
   EXPECT_FALSE(lattice.complete());
   EXPECT_GE(lattice.size(), 20);
   EXPECT_LE(lattice.size(), 700);

@@ -48,6 +48,7 @@ Job MakeFinishedJob(const std::string& id) {
   Plan plan;
   plan.schedule = "pipedream";
   PlanStage stage;
+  stage.nodes = {0};
   stage.workers = {"w1"};
   plan.stages = {stage};
   job.plan = plan;
