@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "common/base/units.h"
@@ -81,11 +80,12 @@ std::string PredictionLines(const Plan& plan) {
   }
   std::string out = WrappedText("Predicted: ", text, 11);
   if (plan.data_parallel_bytes > 0) {
-    const double less =
-        1 - static_cast<double>(plan.moved_bytes) / static_cast<double>(plan.data_parallel_bytes);
-    text = fmt::format("{} per minibatch between workers", FormatBytes(plan.moved_bytes));
-    text += fmt::format(", {:.0f} % {} than data parallelism ({})", std::abs(less) * 100,
-                        less >= 0 ? "less" : "more", FormatBytes(plan.data_parallel_bytes));
+    const double share =
+        static_cast<double>(plan.moved_bytes) / static_cast<double>(plan.data_parallel_bytes);
+    text = fmt::format("{} per minibatch between workers, ", FormatBytes(plan.moved_bytes));
+    text += share <= 1 ? fmt::format("{:.0f} % less than", (1 - share) * 100)
+                       : fmt::format("{:.2g} times as much as", share);
+    text += fmt::format(" data parallelism ({})", FormatBytes(plan.data_parallel_bytes));
     out += WrappedText("Moves: ", text, 11);
   }
   if (plan.optimality_gap > 0) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/file.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/trained_model.h"
 #include "tests/support/small_job.h"
@@ -178,6 +179,28 @@ TEST_F(SchedulesTest, WishesThatCannotBeMetAreRefusedAtSubmit) {
     EXPECT_EQ(result.code, 3) << c.message;
     EXPECT_THAT(result.err, HasSubstr(c.message));
   }
+}
+
+TEST_F(SchedulesTest, APlanThatWasSavedIsTrainedByTheWorkersThatItNames) {
+  ASSERT_NO_FATAL_FAILURE(Start(2));
+  const std::string path = cluster_.folder() + "/plan.yaml";
+  Words words =
+      JobWords(*small_, {"--stages", "2", "--max-replicas", "1", "--save", path, "-o", "name"});
+  words.insert(words.begin(), "plan");
+  const CommandResult planned = cluster_.Run(words);
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  EXPECT_EQ(planned.out, "1-1\n");
+  ASSERT_NO_FATAL_FAILURE(Train("1-1", {"--plan", path}));
+  ASSERT_OK_AND_ASSIGN(std::string plan, ReadFile(path, 1 << 20));
+  for (size_t at = 0; (at = plan.find("worker-1", at)) != std::string::npos; at += 8)
+    plan.replace(at, 8, "worker-9");
+  ASSERT_OK(WriteFileAtomic(path, plan));
+  words = JobWords(*small_, {"--plan", path, "--wait"});
+  words.insert(words.begin(), "submit");
+  const CommandResult refused = cluster_.Run(words);
+  EXPECT_EQ(refused.code, 100);
+  EXPECT_THAT(refused.err, HasSubstr("PLAN_REJECTED"));
+  EXPECT_THAT(refused.err, HasSubstr("worker 'worker-9', which is not registered"));
 }
 
 TEST_F(SchedulesTest, RecomputationAndUpdatesThatAreSkipped) {
