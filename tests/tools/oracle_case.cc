@@ -151,6 +151,9 @@ absl::Status AddPipelineCases(const fs::path& dir, std::vector<OracleCase>* out)
       c.parameter_stage = partition.at("param_stage").get<std::map<std::string, int>>();
     }
     ReadOptimizer(entry.at("optimizer"), &c.spec);
+    if (entry.contains("relative_deviation") &&
+        entry.at("relative_deviation").contains("weights_perturbed_5e-7"))
+      c.sensitivity = entry.at("relative_deviation").at("weights_perturbed_5e-7").at("loss");
     for (const Rendering& rendering : renderings) {
       OracleCase rendered = c;
       rendered.spec.schedule = rendering.schedule;

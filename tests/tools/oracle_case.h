@@ -23,6 +23,9 @@ struct OracleCase {
   JobSpec spec;                      // schedule, optimizer, loss, sizes
   bool loss_in_graph = false;
   bool must_differ = false;  // a control that no valid schedule reproduces
+  // How far the reference itself moves, relative to its losses, if its initial weights are changed
+  // by 5e-7; 0: not recorded. Where it crosses a kink then, rounding may as well.
+  double sensitivity = 0;
   std::vector<int> replicas = {1};
   std::vector<int> warmup;     // per stage
   std::vector<int> device_of;  // per stage; empty: each its own
